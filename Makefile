@@ -5,13 +5,16 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics dashboard bench-gas contract captures house sentences docs lock release clean
+.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics dashboard bench-gas contract captures house sentences docs lock release clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 up: $(VENV)/.run  ## start the whole platform on this machine (ARGS="--port 9000" passes options on)
 	@exec $(RUN)/potluck up $(ARGS)
+
+web: $(VENV)/.run  ## build the dashboard, if its sources have changed
+	@$(RUN)/python -m scripts.web $(ARGS)
 
 test:  ## every check and every test but the long ones
 	@./scripts/test-needs.sh

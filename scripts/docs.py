@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from potluck.cli.main import build_program
 from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS
+from potluck.decide.payouts.outbox import TRANSACTION_TRANSITIONS
 from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.alert import (
@@ -28,11 +29,12 @@ from potluck.model.alert import (
     AlertState,
 )
 from potluck.model.audit import AuditKind
-from potluck.model.credit import EntryKind, Purse
+from potluck.model.credit import EntryKind, Purse, RewardsTo
 from potluck.model.device import Availability, DeviceKind, Health, Standing
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxStrength
+from potluck.model.payout import RootState, TransactionKind, TransactionState
 from potluck.model.task import END_REASONS, EndFacts, TaskState
 from potluck.model.terms import Order, TaskKind
 from potluck.model.units import show_seconds
@@ -45,11 +47,13 @@ from potluck.server.settings import ServerSettings
 from scripts.metrics_page import metrics_page
 from scripts.options_page import options_page
 from scripts.permissions_page import permissions_page
+from scripts.runbook_page import runbook_page
 
 ROOT = Path(__file__).parent.parent
 ENUMS: tuple[type[StrEnum], ...] = (
     *(Refusal, NodeState, DeviceKind, SandboxStrength, Availability, Health, TaskKind, Order),
-    *(Standing, EntryKind, Purse, EventKind, Role, Registration, Credential, Scope),
+    *(Standing, EntryKind, Purse, RewardsTo, RootState, TransactionKind, EventKind),
+    *(Role, Registration, Credential, Scope),
     *(PauseReason, DeliveryState, AuditKind, AlertName, AlertSeverity, AlertState, AlertAudience),
 )
 # Given by the command line, and not by a variable of this pattern.
@@ -228,6 +232,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         "docs/lifecycle.md",
         partial(transitions, ATTEMPT_TRANSITIONS),
     ),
+    f"transitions of {TransactionState.__name__}": (
+        "docs/lifecycle.md",
+        partial(transitions, TRANSACTION_TRANSITIONS),
+    ),
     **{_key(kind): ("docs/lifecycle.md", partial(members, kind)) for kind in ENUMS},
     "alerts": ("docs/alerts.md", alerts),
     "server settings": ("docs/operations.md", partial(settings, "POTLUCK_", ServerSettings)),
@@ -254,6 +262,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_page,
     "docs/options.md": options_page,
     "docs/permissions.md": permissions_page,
+    "src/potluck/server/pages/runbook.html": runbook_page,
 }
 
 

@@ -66,13 +66,15 @@ install_apart() {
 
 lock() {
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
-    --extra server --extra opencl pyproject.toml -o locks/run.txt
+    --extra server --extra opencl --extra notify pyproject.toml -o locks/run.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --extra server --extra opencl --extra notify --extra sentry --extra tracing --extra chain --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --group generator -o locks/generator.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --group release -o locks/release.txt
+  "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
+    --group web -o locks/web.txt
 }
 
 make_venv

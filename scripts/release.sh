@@ -25,6 +25,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/source" "$work/dist"
 git archive HEAD | tar -C "$work/source" -xf -
+[ ! -e "$work/source/web/package.json" ] ||
+  .venv/bin/python -m scripts.web --checkout "$work/source" >&2 ||
+  fail "a release needs the dashboard."
+rm -rf "$work/source/web/node_modules" "$work/source/web/dist" "$work/source/.cache"
 
 "$tools/python" -m build --no-isolation --outdir "$work/dist" "$work/source" >"$work/log" 2>&1 ||
   { cat "$work/log" >&2; fail "the build failed."; }

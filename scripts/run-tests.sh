@@ -12,7 +12,7 @@ trap 'rm -f "$failed"' EXIT
 
 status=0
 # Four on two cores: tests wait for much of their time.
-.venv/bin/python -m pytest -n 4 --dist worksteal -m "not long" --failed-tests "$failed" "$@" || status=$?
+.venv/bin/python -m pytest -n 4 --dist worksteal -m "not long" --failed-tests="$failed" "$@" || status=$?
 count=$(wc -l <"$failed")
 if [ "$status" -ne 1 ] || [ "$count" -eq 0 ] || [ "$count" -gt "$most_repeated" ]; then
   exit "$status"

@@ -10,8 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +42,8 @@ FAST = {
     "POTLUCK_SILENT_AFTER_SECONDS": "2",
     # Nothing of a test leaves this machine, so webhooks stay here too.
     "POTLUCK_WEBHOOK_ALLOW": "127.0.0.1",
+    # The same whether or not the dashboard was built here.
+    "POTLUCK_DASHBOARD_DIRECTORY": "/nonexistent",
 }
 # The same for a provider; the processor is device enough.
 FAST_PROVIDER = {
@@ -266,3 +268,24 @@ class Api:
 
     def close(self) -> None:
         self._pool.clear()
+
+
+@contextmanager
+def frozen(*process_ids: int) -> Iterator[None]:
+    """They hang until the end of the block: nothing that they have is closed."""
+    for process_id in process_ids:
+        os.kill(process_id, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process_id in process_ids:
+            with suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGCONT)
+
+
+def postgres_processes(directory: Path) -> list[int]:
+    """Those of the PostgreSQL that a server with this data directory has started."""
+    (pid_file,) = (directory / "server" / "postgres").rglob("postmaster.pid")
+    postmaster = int(pid_file.read_text().split()[0])
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    return [postmaster, *map(int, children)]

@@ -6,15 +6,17 @@ from enum import StrEnum
 import pytest
 
 from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS
+from potluck.decide.payouts.outbox import TRANSACTION_TRANSITIONS
 from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.alert import AlertAudience, AlertName, AlertSeverity, AlertState
 from potluck.model.audit import AuditKind
-from potluck.model.credit import EntryKind, Purse
+from potluck.model.credit import EntryKind, Purse, RewardsTo
 from potluck.model.device import Availability, DeviceKind, Health, Standing
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxStrength
+from potluck.model.payout import RootState, TransactionKind, TransactionState
 from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import Order, TaskKind
 from potluck.model.webhook import DeliveryState, PauseReason
@@ -22,7 +24,20 @@ from tests.architecture.places import DOCS, SOURCE
 
 LIFECYCLE = DOCS / "lifecycle.md"
 ENUMS: list[type[StrEnum]] = [
-    *(TaskState, AttemptState, EndReason, EntryKind, Purse, EventKind, NodeState, DeviceKind),
+    *(
+        TaskState,
+        AttemptState,
+        EndReason,
+        EntryKind,
+        Purse,
+        RewardsTo,
+        RootState,
+        TransactionKind,
+        TransactionState,
+        EventKind,
+        NodeState,
+        DeviceKind,
+    ),
     *(Refusal, SandboxStrength, Standing, Role, Registration, Credential, Scope, AuditKind),
     *(Availability, Health, TaskKind, Order, PauseReason, DeliveryState),
     *(AlertName, AlertSeverity, AlertState, AlertAudience),
@@ -47,7 +62,9 @@ def test_every_member_has_its_row_and_its_sentence(enum: type[StrEnum]) -> None:
     assert all(cells[-1].endswith(".") for cells in table.values()), "a sentence ends with a stop"
 
 
-@pytest.mark.parametrize("transitions", [TASK_TRANSITIONS, ATTEMPT_TRANSITIONS])
+@pytest.mark.parametrize(
+    "transitions", [TASK_TRANSITIONS, ATTEMPT_TRANSITIONS, TRANSACTION_TRANSITIONS]
+)
 def test_the_transitions_are_those_of_the_code(
     transitions: dict[StrEnum, frozenset[StrEnum]],
 ) -> None:

@@ -17,7 +17,8 @@ from potluck.chain.rewards_contract import (
     contract_call,
     deposit_call,
 )
-from potluck.chain.rpc import ChainRpc, ContractCall, TransactionReceipt
+from potluck.chain.rpc import ChainRpc, TransactionReceipt
+from potluck.chain.transaction import ContractCall
 from potluck.wire.signing.signature import address_of
 from scripts.contract import compile_contract
 from tests.chain.anvil import Anvil

@@ -6,8 +6,8 @@ import time
 import pytest
 from aiohttp import web
 
-from potluck.server import contract_wallet
-from potluck.server.contract_wallet import ContractWallets
+from potluck.server.chain import contract_wallet
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.wire.signing.signature import address_of, sign, text_digest
 from tests.chain import rpc
 from tests.chain.anvil import Anvil

@@ -14,6 +14,7 @@ TAKES_A_FEE: constant(uint256) = 3
 CALLS_BACK: constant(uint256) = 4
 FLAW: immutable(uint256)
 
+decimals: public(constant(uint8)) = 6
 balanceOf: public(HashMap[address, uint256])
 allowance: public(HashMap[address, HashMap[address, uint256]])
 

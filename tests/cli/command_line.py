@@ -33,7 +33,9 @@ class CommandLine:
     def __init__(self, directory: Path, url: str | None = None, token: str = "secret"):
         kept = {name: value for name, value in os.environ.items() if not _is_ours(name)}
         own = {"POTLUCK_CONFIG_DIR": str(directory), "XDG_DATA_HOME": str(directory / "share")}
-        self.variables = {**kept, **own, "NO_COLOR": "1"}
+        # The same whether or not the dashboard was built here.
+        unbuilt = {"POTLUCK_DASHBOARD_DIRECTORY": "/nonexistent"}
+        self.variables = {**kept, **own, **unbuilt, "NO_COLOR": "1"}
         if url is not None:
             self.variables |= {"POTLUCK_URL": url, "POTLUCK_TOKEN": token}
 

@@ -3,6 +3,8 @@
 import json
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
 from potluck.model.alert import AlertName, AlertState
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, NodeId
@@ -109,3 +111,13 @@ def test_errors_are_listed_by_kind_and_place_and_one_is_shown(
     assert answer["errors"][0]["occurrences"] == 3
     server.plays("/v1/errors", says(ErrorPage([])))
     assert "No errors were logged." in user.run("admin", "errors").stderr
+
+
+def test_everything_is_silenced_only_if_that_is_confirmed(
+    user: CommandLine, server: FakeServer
+) -> None:
+    server.plays("/v1/alerts/silences", says(replace(SILENCE, name=None, subject=None)))
+    refused = user.run("admin", "alerts", "silence")
+    assert refused.status == 78 and "--yes" in refused.stderr
+    assert server.requests == []
+    assert user.run("admin", "alerts", "silence", "--yes").status == 0

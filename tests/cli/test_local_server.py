@@ -1,10 +1,13 @@
-"""Commands that work on a server's data on its own machine, and are given the wrong place."""
+"""Commands that work on a server's data on its own machine, and know only its data directory."""
 
+import json
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.processes import ServerProcess
 
 COMMANDS = {
     "backup": ("backup", "backups"),
@@ -25,3 +28,26 @@ def test_where_no_server_is_nothing_is_made(
     assert f"There is no server in {tmp_path / 'wrong' / 'server'}." in told
     assert "--data-dir" in told
     assert not {"wrong", "backups", "bundle.tar.gz"} & {each.name for each in tmp_path.iterdir()}
+
+
+def test_a_support_bundle_is_of_the_server_that_runs_there(tmp_path: Path) -> None:
+    """Its port, its settings and its PostgreSQL were named to the server alone."""
+    potluck, path = CommandLine(tmp_path / "config"), tmp_path / "bundle.tar.gz"
+    with ServerProcess(tmp_path / "pool", POTLUCK_LEASE_SECONDS="77") as server:
+        (made,) = potluck.run(
+            *("admin", "support-bundle", "--data-dir", tmp_path / "pool", "-o", path, "--json")
+        ).lines()
+    assert set(made["failures"]) == {"database.json"}, "only that needs a secret"
+    with tarfile.open(path) as archive:
+        members = {each.name.partition("/")[2]: each for each in archive.getmembers()}
+
+        def content(name: str) -> bytes:
+            file = archive.extractfile(members[name])
+            assert file is not None
+            return file.read()
+
+        settings = json.loads(content("settings.json"))
+        assert (settings["lease_seconds"], settings["port"]) == (77.0, server.port)
+        assert settings["database_url"].endswith("/…"), "an address is shown without its password"
+        assert json.loads(content("readiness.json"))["parts"]["database"] == "ok"
+        assert json.loads(content("about.json"))["server"]["process_id"] == server.process.pid

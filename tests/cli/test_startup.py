@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from potluck.cli.commands import ALIASES, COMMANDS, GROUPS
+from potluck.cli.command_groups import EARLIER_NAMES, GROUPS
+from potluck.cli.commands import ALIASES, COMMANDS
 from potluck.cli.main import DeferredCommand, build_program
 from potluck.cli.terminal.help_text import join_lines
 
@@ -71,7 +72,9 @@ def test_summaries_are_those_of_the_functions() -> None:
         parts = place.commands[group.name].commands.values()  # type: ignore[attr-defined]
         commands += [part for part in parts if isinstance(part, DeferredCommand)]
     rows = [row for rows in COMMANDS.values() for row in rows]
-    assert len(commands) == len([*rows, *ALIASES]) + sum(len(group.commands) for group in GROUPS)
+    earlier = sum(map(len, EARLIER_NAMES.values()))
+    in_groups = sum(len(group.commands) for group in GROUPS)
+    assert len(commands) == len([*rows, *ALIASES]) + in_groups + earlier
     for command in commands:
         docstring = join_lines(command.load().help) or ""
         assert docstring.partition("\n\n")[0] == command.help, command.name

@@ -65,7 +65,7 @@ def test_nodes_that_are_all_back_before_the_leader_have_a_part_in_the_gap() -> N
     grace = for_gap(HeartbeatGaps(NOW, None, ago(100), None, ago(40)), TIMES)
     assert grace is not None
     assert grace.lasting == timedelta(seconds=60)
-    assert grace.heard_until is None
+    assert grace.seen_until is None
 
 
 def test_the_first_leader_of_all_finds_no_gap() -> None:

@@ -67,24 +67,37 @@ class Instances:
         """As a power cut does."""
         self.servers[number].kill()
 
+    def stop(self, number: int) -> None:
+        """As an upgrade does."""
+        self.servers[number].stop()
+
     def start(self, number: int) -> None:
         self.servers[number] = self._start(number)
 
     def is_ready(self, number: int) -> bool:
         """What one instance says of itself."""
+        return self._readiness(number).status == 200
+
+    def instance(self, number: int) -> str:
+        return str(self._readiness(number).json()["instance"])
+
+    def _readiness(self, number: int) -> urllib3.BaseHTTPResponse:
         url = f"http://127.0.0.1:{self._ports[number]}/readyz"
-        return urllib3.request("GET", url, retries=False, timeout=10).status == 200
+        return urllib3.request("GET", url, retries=False, timeout=10)
+
+    def answering(self) -> str | None:
+        """The instance that answers the next request to the proxy; None if it is not ready."""
+        with urllib3.PoolManager(ca_certs=str(self.ca_file), retries=False, timeout=10) as pool:
+            response = pool.request("GET", f"{self.place.url}/readyz")
+        return str(response.json()["instance"]) if response.status == 200 else None
 
     def await_both(self) -> None:
         """Returns when requests to the proxy reach both instances; no session sticks to one."""
-        seen: set[str] = set()
+        seen: set[str | None] = set()
 
         def look() -> bool:
-            with urllib3.PoolManager(ca_certs=str(self.ca_file), retries=False, timeout=10) as pool:
-                response = pool.request("GET", f"{self.place.url}/readyz")
-            if response.status == 200:
-                seen.add(response.json()["instance"])
-            return len(seen) == 2
+            seen.add(self.answering())
+            return len(seen - {None}) == 2
 
         await_true(look, "requests reach both instances")
 

@@ -150,7 +150,11 @@ class Prometheus(_Program):
         (directory / "rules.yml").write_text(hurried(RULES.read_text()))
         managers = [{"targets": [alertmanager.url.removeprefix("http://")]}]
         config = {
-            "global": {"scrape_interval": "300ms", "evaluation_interval": "300ms"},
+            "global": {
+                "scrape_interval": "300ms",
+                "evaluation_interval": "300ms",
+                "external_labels": {"potluck_url": f"http://{next(iter(targets.values()))[0]}"},
+            },
             "rule_files": ["rules.yml"],
             "alerting": {"alertmanagers": [{"static_configs": managers}]},
             "scrape_configs": [_scrape(job, each) for job, each in targets.items()],

@@ -46,6 +46,21 @@ def running_proxy(name: str, place: Place) -> Iterator[None]:
         yield
 
 
+def has_noticed(name: str, place: Place) -> bool:
+    """Whether the proxy's log says that it sends no requests to the second server.
+
+    HAProxy and Caddy ask for /readyz. nginx does not: it notices by a response.
+    """
+    server = place.servers[1]
+    signs = {
+        "haproxy": ("servers/two is DOWN",),
+        "nginx": ("upstream server temporarily disabled", f"http://{server}/"),
+        "caddy": ("health_checker.active", f'"{server}"'),
+    }
+    lines = (place.directory / f"{name}.log").read_text().splitlines()
+    return any(all(sign in line for sign in signs[name]) for line in lines)
+
+
 def _haproxy(place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
     combined = place.directory / "haproxy.pem"
     combined.write_bytes(place.issued.certificate.read_bytes() + place.issued.key.read_bytes())

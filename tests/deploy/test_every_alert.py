@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 from potluck.model.alert import AlertName
 from tests.deploy.test_rules import OBJECTIVES
 from tests.deploy.watched import Watched
+from tests.end_to_end.late_rewards import EPOCH_FREE, EPOCH_STUCK, PAYOUT_LATE, PAYOUT_PAID
 from tests.processes import await_true
 from tests.security.people import TASK, Person
 from tests.tally import tallying
@@ -204,7 +205,26 @@ def submit(pool: Watched) -> Provoke:
 
 
 # How each is caused, in words and in deed.
+_CONTRACT = """
+INSERT INTO chain_contracts (chain_id, contract, token, token_units, credit_micro, scanned_block,
+    halted_at, halted_because, waits_since, waits_because)
+VALUES (31337, '0x1', '0x', 1, 1, 1, {})
+"""
+_NO_CONTRACT = "DELETE FROM chain_contracts"
+
 FAULTS: dict[str, tuple[str, Fault]] = {
+    "PayoutsStopped": (
+        "a contract is halted by SQL",
+        lambda pool, _: changed(
+            pool, _CONTRACT.format("now(), 'A reorganisation.', NULL, NULL"), _NO_CONTRACT
+        ),
+    ),
+    "PayoutStuck": (
+        "a contract waits since yesterday, by SQL",
+        lambda pool, _: changed(
+            pool, _CONTRACT.format("NULL, NULL, now() - interval '1 day', 'paused'"), _NO_CONTRACT
+        ),
+    ),
     "NodeLost": ("kill -9 of a provider", lambda pool, _: killed_provider(pool)),
     "DeviceSick": (
         "a node reports a lost card",
@@ -259,6 +279,14 @@ FAULTS: dict[str, tuple[str, Fault]] = {
             "UPDATE backups SET finished_at = now() - interval '2 days'",
             "UPDATE backups SET finished_at = now()",
         ),
+    ),
+    "EpochLate": (
+        "a trigger keeps an epoch from being closed",
+        lambda pool, _: changed(pool, EPOCH_STUCK, EPOCH_FREE),
+    ),
+    "PayoutLate": (
+        "a reward was set aside a month ago",
+        lambda pool, _: changed(pool, PAYOUT_LATE, PAYOUT_PAID),
     ),
     "NoLeader": ("kill -9 of the only server", lambda pool, _: killed_server(pool)),
     "CertificateExpiring": ("a certificate of five days", old_certificate),

@@ -61,7 +61,7 @@ def test_a_killed_provider_fires_an_alert_that_resolves_when_it_is_back(watched:
     fired = watched.receiver.await_state("NodeLost", "firing")
     assert fired["labels"]["severity"] == "warning"
     assert fired["annotations"]["summary"] == "1 node(s) stopped sending heartbeats."
-    assert fired["annotations"]["runbook_url"] == "docs/alerts.md#nodelost"
+    assert fired["annotations"]["runbook_url"] == f"{watched.server.url}/runbook#nodelost"
     watched.start_provider()
     watched.receiver.await_state("NodeLost", "resolved")
     assert watched.receiver.states("NodeLost") == ["firing", "resolved"]

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from tests.alert_receiver import AlertReceiver, ReceivedAlert, receiving
 from tests.end_to_end.certificates import write_certificate
+from tests.end_to_end.late_rewards import EPOCH_FREE, EPOCH_STUCK, PAYOUT_LATE, PAYOUT_PAID
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, free_port
 from tests.stubs.nvml import GIB, Card, NvmlRig
 
@@ -38,7 +39,7 @@ QUICK = {
     "POTLUCK_ALERT_GROUP_SECONDS": "0.3",
     "POTLUCK_ALERT_FOR_SECONDS": (
         "NodeLost=0.5,DeviceSick=0,DeviceHot=0,QueueStalled=0.5,NoLeader=0.5,"
-        "ErrorRateHigh=0,LatencyHigh=0,DiskLow=0"
+        "ErrorRateHigh=0,LatencyHigh=0,DiskLow=0,EpochLate=0"
     ),
     "POTLUCK_ALERT_WINDOW_SECONDS": "2",
     "POTLUCK_ALERT_LEAST_REQUESTS": "5",
@@ -46,6 +47,7 @@ QUICK = {
     "POTLUCK_ALERT_LEADER_TERMS": "2",
     "POTLUCK_ALERT_BACKUP_SECONDS": "86400",
     "POTLUCK_ALERT_LEADER_SECONDS": "6",
+    "POTLUCK_EPOCH_POLL_SECONDS": "0.2",
 }
 _CARDS = {
     **FAST_PROVIDER,
@@ -60,6 +62,12 @@ _CARDS = {
 _BACKUP = """
 INSERT INTO backups (id, finished_at, guarded_until, is_encrypted)
 VALUES ('backup_01jd0000000000000000000000', now(), now(), false)
+"""
+
+_CONTRACT = """
+INSERT INTO chain_contracts (chain_id, contract, token, token_units, credit_micro, scanned_block,
+    halted_at, halted_because, waits_since, waits_because)
+VALUES (31337, '0x0000000000000000000000000000000000000001', '0x', 1, 1, 1, {})
 """
 
 
@@ -300,6 +308,33 @@ def old_backup(pool: WatchedPool) -> Iterator[None]:
 
 
 @contextmanager
+def late_epoch(pool: WatchedPool) -> Iterator[None]:
+    pool.sql(EPOCH_STUCK, "SELECT 1")
+    try:
+        yield
+    finally:
+        pool.sql(EPOCH_FREE, "SELECT 1")
+
+
+@contextmanager
+def late_payout(pool: WatchedPool) -> Iterator[None]:
+    pool.sql(PAYOUT_LATE, "SELECT 1")
+    try:
+        yield
+    finally:
+        pool.sql(PAYOUT_PAID, "SELECT 1")
+
+
+@contextmanager
+def stopped_contract(pool: WatchedPool, halted: str) -> Iterator[None]:
+    pool.sql(_CONTRACT.format(halted), "SELECT 1")
+    try:
+        yield
+    finally:
+        pool.sql("DELETE FROM chain_contracts", "SELECT 1")
+
+
+@contextmanager
 def flapping_leader(pool: WatchedPool) -> Iterator[None]:
     """Stopped for longer than its term, three times; it leads again each time."""
     for _ in range(3):
@@ -340,7 +375,17 @@ FAULTS: dict[str, CausedFault] = {
     "LedgerImbalance": CausedFault("a balance is changed by SQL", wrong_balance),
     "InvariantViolated": CausedFault("a node's used cores are changed by SQL", wrong_capacity),
     "BackupTooOld": CausedFault("the last backup is made two days older by SQL", old_backup),
+    "EpochLate": CausedFault("a trigger keeps an epoch from being closed", late_epoch),
+    "PayoutLate": CausedFault("a reward was set aside a month ago by SQL", late_payout),
     "LeaderFlapping": CausedFault("the leader is stopped three times (SIGSTOP)", flapping_leader),
+    "PayoutsStopped": CausedFault(
+        "a contract is halted by SQL; a flow test has a real reorganisation",
+        partial(stopped_contract, halted="now(), 'A reorganisation.', NULL, NULL"),
+    ),
+    "PayoutStuck": CausedFault(
+        "a contract waits since yesterday, by SQL",
+        partial(stopped_contract, halted="NULL, NULL, now() - interval '1 day', 'it is paused'"),
+    ),
 }
 
 

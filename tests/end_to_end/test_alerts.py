@@ -1,9 +1,9 @@
 """Each alert fires when its fault really happens, once, and resolves when the fault is gone."""
 
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -11,7 +11,7 @@ from potluck.model.alert import AlertName
 from tests.alert_receiver import receiving
 from tests.databases import Databases
 from tests.end_to_end.alert_faults import FAULTS, QUICK, WatchedPool, cause
-from tests.processes import WholeServerProcess, await_true
+from tests.processes import WholeServerProcess, await_true, frozen, postgres_processes
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,9 @@ def test_a_fault_is_told_once_and_its_end_too(pool: WatchedPool, name: str) -> N
     assert len(pool.receiver.about(name)) == len(pool.receiver.about(name, kind="success")) == 1
     assert fired.message.title.startswith("Potluck: ")
     assert fired.resolved.title.startswith("Potluck: Resolved: ")
-    assert f"docs/alerts.md#{name.lower()}" in fired.message.body
+    page, _, anchor = fired.message.body.rpartition(": ")[2].partition("#")
+    with urlopen(page) as response:
+        assert f'<h2 id="{anchor}">{name}</h2>' in response.read().decode()
     alerts = [each for each in pool.client.get("/v1/alerts")["alerts"] if each["name"] == name]
     assert {alert["state"] for alert in alerts} == {"resolved"}
 
@@ -71,20 +73,8 @@ def test_without_its_database_an_instance_tells_by_itself_and_once(tmp_path: Pat
         WholeServerProcess(tmp_path, 0, POTLUCK_ALERT_URLS=receiver.url, **QUICK) as server,
     ):
         await_true(lambda: server.client("").get("/readyz")["leader"], "it leads")
-        with stopped_postgres(tmp_path):
+        with frozen(*postgres_processes(tmp_path)):
             message = receiver.wait_for("NoLeader")
         assert "The database does not answer." in message.body
         receiver.wait_for("NoLeader", kind="success")
         assert len(receiver.about("NoLeader")) == 1
-
-
-@contextmanager
-def stopped_postgres(directory: Path) -> Iterator[None]:
-    (pid_file,) = (directory / "server" / "postgres").rglob("postmaster.pid")
-    postmaster = pid_file.read_text().split()[0]
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    subprocess.run(["kill", "-STOP", postmaster, *children], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["kill", "-CONT", postmaster, *children], check=True)

@@ -10,8 +10,16 @@ from pathlib import Path
 
 import urllib3
 
+from potluck.server.postgres import running_url
 from tests.end_to_end.load import submit_with_file
-from tests.processes import Api, ServerProcess, await_true
+from tests.processes import (
+    Api,
+    ServerProcess,
+    WholeServerProcess,
+    await_true,
+    frozen,
+    postgres_processes,
+)
 
 CLIENTS = 8
 
@@ -124,3 +132,27 @@ def is_stopping(server: ServerProcess) -> bool:
         return False
     assert (response.status, response.headers["Connection"]) == (503, "close")
     return True
+
+
+def test_a_database_that_hangs_does_not_hold_it_up(tmp_path: Path) -> None:
+    """It leads, so that duties wait for the database too. That one belongs to another server."""
+    with WholeServerProcess(tmp_path / "other", POTLUCK_LEADER_SECONDS="2") as other:
+        url = running_url(other.directory / "server" / "postgres")
+        key = (other.directory / "server" / "encryption-key").read_text().strip()
+        shared = {"POTLUCK_DATABASE_URL": url, "POTLUCK_ENCRYPTION_KEY": key}
+        with ServerProcess(tmp_path / "own", **shared) as server, frozen(other.process.pid):
+            await_true(lambda: leads(server), "it leads in place of the frozen one")
+            with frozen(*postgres_processes(other.directory)):
+                await_true(lambda: not is_ready(server), "it has noticed")
+                began = time.monotonic()
+                server.process.send_signal(signal.SIGTERM)
+                assert server.wait() == 0 and time.monotonic() - began < 10
+
+
+def leads(server: ServerProcess) -> bool:
+    readiness = server.client("").get("/readyz")
+    return bool(readiness["leader"] == readiness["instance"])
+
+
+def is_ready(server: ServerProcess) -> bool:
+    return server.client("").call("GET", "/readyz").status == 200

@@ -17,7 +17,6 @@ from potluck.local.durable_files import draft_path
 from potluck.model.device import Availability
 from potluck.model.error import BadSettings
 from potluck.model.task import EndReason, Limits
-from potluck.provider import daemon
 from potluck.provider.announcement import (
     Announcement,
     AttemptFinished,
@@ -30,6 +29,7 @@ from potluck.provider.control.message import InEffect, Reclaim
 from potluck.provider.daemon import provide
 from potluck.provider.data_directory import attempts_directory, tidy
 from potluck.provider.server.log_upload import CUT_MARK
+from potluck.provider.shutdown_request import on_stop_signals
 from potluck.store.new_ids import new_account_id
 from potluck.wire.provider import Preparing, Started
 from tests.asking import ask_once
@@ -136,7 +136,7 @@ async def test_signals_are_heard_also_where_an_event_loop_knows_none(
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     monkeypatch.setattr(loop, "add_signal_handler", refuse)
     try:
-        daemon._on_signals(stop.set)
+        on_stop_signals(stop.set)
         signal.raise_signal(signal.SIGTERM)
         async with asyncio.timeout(5):
             await stop.wait()

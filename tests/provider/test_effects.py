@@ -3,12 +3,16 @@
 from pathlib import Path
 from typing import cast
 
+from potluck.provider.attempt.receipt_book import ReceiptBook
+from potluck.provider.attempt.receipts import AttemptReceipts
 from potluck.provider.attempt.runner import Runner
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.effects import AttemptEffects
 from potluck.provider.event import Granted, RunEnded
 from potluck.provider.files.cache import FileCache
 from potluck.provider.sandbox.driver import Driver
+from potluck.provider.server.node_key import load_key
 from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.server.throttle import Throttle
 from tests.provider.build import a_grant, completed, lease_of, settings_for
@@ -20,7 +24,8 @@ def test_what_ran_since_it_was_last_asked_has_used_its_device(tmp_path: Path) ->
         *(cast(Driver, None), cast(Preparer, None), cast(FileCache, None)), outcome_seconds=1.0
     )
     bench = AttemptEffects(
-        tmp_path, cast(NodeServerClient, None), runner, lambda _: None, settings, Throttle()
+        *(tmp_path, cast(NodeServerClient, None), runner, lambda _: None, settings, Throttle()),
+        AttemptReceipts(ReceiptBook(tmp_path, load_key(tmp_path)), ChangeCounter()),
     )
     grant = a_grant(device="card")
     assert bench.used() == set()

@@ -22,10 +22,11 @@ from potluck.provider.event import (
     PrepareBegan,
     Recovered,
     RunEnded,
-    ShutdownAsked,
+    ShutdownRequested,
     SilenceLasted,
     ValueRefused,
 )
+from potluck.provider.holding import work_facts
 from potluck.provider.instruction import (
     Conclude,
     Drop,
@@ -34,23 +35,25 @@ from potluck.provider.instruction import (
     RecallAttempt,
     Remember,
     SendReport,
+    SignReceipt,
     StartAttempt,
     StopAttempt,
 )
 from potluck.provider.state import REMEMBERED_ENDS, Attempts
 from potluck.store.new_ids import new_task_id
-from potluck.wire.provider import Finished, ItemOutcome, ItemsDone, Preparing, Started
+from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone, Preparing, Started
 from tests.provider.build import a_grant, a_lease, completed, lease_of
 
 TASK = new_task_id()
 
 
+def remembered(grant: Grant) -> Remember:
+    return Remember(lease_of(grant), grant.task_id, work_facts(grant))
+
+
 def test_a_grant_is_remembered_before_it_is_started() -> None:
     grant = a_grant()
-    assert Attempts().handle(Granted(grant)) == [
-        Remember(lease_of(grant), grant.task_id),
-        StartAttempt(grant),
-    ]
+    assert Attempts().handle(Granted(grant)) == [remembered(grant), StartAttempt(grant)]
 
 
 def test_a_grant_that_comes_again_is_not_started_again() -> None:
@@ -72,7 +75,8 @@ def test_the_whole_life_of_an_attempt() -> None:
     assert not attempts.is_settled()
     assert attempts.handle(LogAcknowledged(attempt_id, 2)) == [SendReport(finished)]
     assert attempts.held() == (lease,)
-    assert attempts.handle(FinishAccepted(attempt_id)) == [Forget(attempt_id)]
+    signing = SignReceipt(attempt_id, work_facts(grant), finished)
+    assert attempts.handle(FinishAccepted(attempt_id)) == [signing, Forget(attempt_id)]
     assert attempts.held() == ()
     assert attempts.is_settled()
 
@@ -84,8 +88,9 @@ def test_a_device_is_given_on_only_when_the_run_on_it_has_ended() -> None:
         StopAttempt(old.attempt_id),
         Forget(old.attempt_id),
     ]
-    assert attempts.handle(Granted(new)) == [Remember(lease_of(new), new.task_id)]
-    assert attempts.handle(RunEnded(old.attempt_id, None, 0)) == [StartAttempt(new)]
+    assert attempts.handle(Granted(new)) == [remembered(new)]
+    stopped = SignReceipt(old.attempt_id, work_facts(old))
+    assert attempts.handle(RunEnded(old.attempt_id, None, 0)) == [stopped, StartAttempt(new)]
 
 
 def test_shares_of_a_device_run_side_by_side_as_far_as_they_fit() -> None:
@@ -111,15 +116,19 @@ def test_nothing_is_reported_after_a_stop() -> None:
     attempts.handle(LeaseLost(grant.attempt_id))
     assert attempts.held() == ()
     assert attempts.handle(CodeStarted(grant.attempt_id)) == []
-    assert attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 0)) == []
+    # What ran is signed: the server may have charged for it.
+    ended = attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 0))
+    assert ended == [SignReceipt(grant.attempt_id, work_facts(grant))]
     assert attempts.handle(LeaseLost(grant.attempt_id)) == []
 
 
 def test_a_stop_of_what_is_over_drops_its_outcome() -> None:
     attempts, grant = Attempts(), a_grant()
     attempts.handle(Granted(grant))
-    attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 1))
-    assert attempts.handle(LeaseLost(grant.attempt_id)) == [Forget(grant.attempt_id)]
+    finished = completed(lease_of(grant))
+    attempts.handle(RunEnded(grant.attempt_id, finished, 1))
+    signing = SignReceipt(grant.attempt_id, work_facts(grant), finished)
+    assert attempts.handle(LeaseLost(grant.attempt_id)) == [signing, Forget(grant.attempt_id)]
     assert attempts.handle(LogAcknowledged(grant.attempt_id, 1)) == []
 
 
@@ -202,7 +211,7 @@ def test_log_pieces_that_only_the_server_still_has_hold_nothing_back() -> None:
 def test_shutdown_stops_runs_and_reports_them_as_given_back() -> None:
     attempts, grant, later = Attempts(), a_grant(), a_grant()
     attempts.handle(Granted(grant))
-    assert attempts.handle(ShutdownAsked()) == [StopAttempt(grant.attempt_id)]
+    assert attempts.handle(ShutdownRequested()) == [StopAttempt(grant.attempt_id)]
     assert attempts.handle(Granted(later)) == []
     [conclude] = attempts.handle(RunEnded(grant.attempt_id, None, 1))
     assert isinstance(conclude, Conclude)
@@ -211,7 +220,8 @@ def test_shutdown_stops_runs_and_reports_them_as_given_back() -> None:
     assert attempts.held() == (lease_of(grant),)
     assert not attempts.is_settled()
     assert attempts.handle(LogAcknowledged(grant.attempt_id, 1)) == [SendReport(conclude.finished)]
-    assert attempts.handle(FinishAccepted(grant.attempt_id)) == [Forget(grant.attempt_id)]
+    signing = SignReceipt(grant.attempt_id, work_facts(grant), conclude.finished)
+    assert attempts.handle(FinishAccepted(grant.attempt_id)) == [signing, Forget(grant.attempt_id)]
     assert attempts.is_settled()
 
 
@@ -219,7 +229,7 @@ def test_shutdown_starts_nothing_that_waited_and_gives_it_back() -> None:
     attempts, running, waiting = Attempts(), a_grant(), a_grant()
     attempts.handle(Granted(running))
     attempts.handle(Granted(waiting))
-    stop, conclude, send = attempts.handle(ShutdownAsked())
+    stop, conclude, send = attempts.handle(ShutdownRequested())
     assert stop == StopAttempt(running.attempt_id)
     assert isinstance(conclude, Conclude)
     assert conclude.finished.reason is EndReason.NODE_LEFT
@@ -232,7 +242,7 @@ def test_what_ends_by_itself_while_it_is_being_stopped_keeps_its_outcome() -> No
     attempts, grant = Attempts(), a_grant()
     finished = completed(lease_of(grant))
     attempts.handle(Granted(grant))
-    attempts.handle(ShutdownAsked())
+    attempts.handle(ShutdownRequested())
     ended = attempts.handle(RunEnded(grant.attempt_id, finished, 0))
     assert ended == [Conclude(finished), SendReport(finished)]
 
@@ -241,7 +251,7 @@ def test_an_outcome_that_waits_for_the_server_outlives_a_shutdown() -> None:
     attempts, grant = Attempts(), a_grant()
     attempts.handle(Granted(grant))
     attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 1))
-    assert attempts.handle(ShutdownAsked()) == []
+    assert attempts.handle(ShutdownRequested()) == []
     assert attempts.held() == (lease_of(grant),)
     assert not attempts.is_settled()
 
@@ -358,7 +368,7 @@ def test_a_grant_of_a_closed_device_is_given_back_at_once() -> None:
     attempts, grant = Attempts(), a_grant(device="card")
     attempts.handle(DevicesClosed({"card": PAUSED}))
     remember, conclude, send = attempts.handle(Granted(grant))
-    assert remember == Remember(lease_of(grant), grant.task_id)
+    assert remember == remembered(grant)
     assert conclude == Conclude(
         Finished(lease_of(grant), EndReason.DECLINED, detail="It is paused.")
     )
@@ -434,6 +444,6 @@ def test_a_shutdown_within_the_grace_keeps_the_reason() -> None:
     attempts, grant = Attempts(), a_grant(device="card")
     attempts.handle(Granted(grant))
     attempts.handle(DevicesWanted({"card": 30.0}, EndReason.RECLAIMED))
-    assert attempts.handle(ShutdownAsked()) == [StopAttempt(grant.attempt_id)]
+    assert attempts.handle(ShutdownRequested()) == [StopAttempt(grant.attempt_id)]
     conclude, _ = attempts.handle(RunEnded(grant.attempt_id, None, 0))
     assert isinstance(conclude, Conclude) and conclude.finished.reason is EndReason.RECLAIMED

@@ -33,7 +33,7 @@ from potluck.provider.event import (
     PrepareBegan,
     Recovered,
     RunEnded,
-    ShutdownAsked,
+    ShutdownRequested,
     SilenceLasted,
 )
 from potluck.provider.instruction import (
@@ -262,7 +262,7 @@ class World(RuleBasedStateMachine):
     @precondition(lambda self: not self.is_leaving)
     @rule()
     def shut_down(self) -> None:
-        self.feed(ShutdownAsked())
+        self.feed(ShutdownRequested())
         self.is_leaving = True
         assert set(self.running) <= self.told_to_stop | self.called_off
 

@@ -13,6 +13,7 @@ from tests.wallets import Wallet
 LEASE = {"attempt_id": "attempt_01jd0000000000000000000000", "token": "x" * 43}
 _SIGNED = {"message": "not signed in this century", "signature": "0x"}
 _PRODUCT = base64.b64encode(bytes(PRODUCT_BYTES)).decode()
+_NO_TASK = {"id": "task_01jd0000000000000000000000", "version": 1}
 _BLOB = {"sha256": "1" * 64, "size_bytes": 5}
 MESSAGEPACK = {"append_log", "add_files"}
 # Plain bytes.
@@ -21,6 +22,7 @@ OCTETS = {"put_part", "put_node_part"}
 # The person is the one that calls, or somebody where nobody does.
 BODIES: dict[str, Callable[[Person], Any]] = {
     "login": lambda _: _SIGNED,
+    "browser_login": lambda _: _SIGNED,
     "node_login": lambda _: _SIGNED,
     "refresh": lambda _: {"refresh_token": "potluck_refresh_none"},
     "ask_for_terminal": lambda _: {"machine": "a test"},
@@ -38,6 +40,9 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "submit_tasks": lambda _: {"tasks": [TASK]},
     "estimate_task": lambda _: TASK,
     "retry_task": lambda _: {},
+    "preview_action": lambda _: {"action": "cancel", "selection": {"name": "no such name"}},
+    "apply_action": lambda _: {"action": "cancel", "tasks": [_NO_TASK]},
+    "save_views": lambda _: {"views": [{"page": "tasks", "name": "mine", "query": "state=queued"}]},
     "ask_results": lambda person: {"tasks": [{"task_id": person.objects["task_id"]}]},
     "make_webhook": lambda _: WEBHOOK,
     "change_webhook": lambda _: {"name": "another"},
@@ -64,8 +69,13 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "set_quota": lambda _: {"weight": 1},
     "grant_credit": lambda _: {"amount_micro": 1},
     "set_label": lambda _: {"label": ""},
+    "choose_rewards": lambda _: {"rewards_to": "credits"},
+    "mark_paid": lambda person: {
+        "payouts": [{"id": "a test", "wallet": person.wallet.address, "amount_micro": 1}]
+    },
     "take_credit": lambda _: {"amount_micro": 1, "reason": "a test"},
     "cordon_node": lambda _: {"reason": "a test"},
+    "remove_node": lambda _: {"reason": "a test"},
     "make_invite": lambda _: {},
     "silence_alerts": lambda _: {"seconds": 1},
     "rotate_key": lambda _: {},

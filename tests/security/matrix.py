@@ -15,7 +15,7 @@ from msgspec import Struct
 from potluck.model.account import Scope
 from potluck.server.api.operations import OPERATIONS
 from potluck.wire import routes
-from tests.processes import ServerProcess
+from tests.processes import ServerProcess, await_true
 from tests.security.bodies import BODIES, LEASE, content_type, encoded
 from tests.security.people import Person
 from tests.security.players import Player, players
@@ -33,6 +33,7 @@ NAMES_OF_NOTHING = {
     "user_code": "BCDF-GHJK",
     "sha256": "0" * 64,
     "file": "potluck-0.0.1-py3-none-any.whl",
+    "epoch": "999999999",
 }
 # Whose a thing is is said by the first name in a path; what else it says is this.
 _BESIDE = {**NAMES_OF_NOTHING, "number": "0"}
@@ -45,8 +46,10 @@ HEADERS = {
 }
 # What ends the caller's own object comes last, so that the cells before it find it.
 _LAST = ["remove_webhook", "revoke_keys", "leave", "suspend_account"]
+# Made for each cell.
+_OF_NOBODY = ("user_code", "invite_id", "silence_id", "file", "epoch")
 # About what is somebody's, and shown to everybody in the pool.
-_SHOWN = {"get_node"}
+_SHOWN = {"get_node", "device_prices"}
 
 
 class Operation(Struct, frozen=True):
@@ -140,14 +143,8 @@ class Matrix:
             return ""
         if ownership == MISSING:
             return NAMES_OF_NOTHING[kind]
-        if kind == "user_code":
-            return self._new_user_code()
-        if kind == "invite_id":
-            return self._new_invite()
-        if kind == "silence_id":
-            return str(self.server.client().post(routes.SILENCE_ALERTS.path, {})["id"])
-        if kind == "file":
-            return str(self.server.client("").get(routes.PACKAGE.path)["file"])
+        if kind in _OF_NOBODY:
+            return self._object_of_nobody(kind)
         if ownership == OWN:
             assert player.person is not None
             return player.person.objects[kind]
@@ -157,8 +154,25 @@ class Matrix:
             self._bystander = Person(self.server, "bystander")
         return self._bystander.objects[kind]
 
+    def _object_of_nobody(self, kind: str) -> str:
+        if kind == "user_code":
+            return self._new_user_code()
+        if kind == "invite_id":
+            return self._new_invite()
+        if kind == "silence_id":
+            return str(self.server.client().post(routes.SILENCE_ALERTS.path, {})["id"])
+        if kind == "epoch":
+            return self._closed_epoch()
+        assert kind == "file"
+        return str(self.server.client("").get(routes.PACKAGE.path)["file"])
+
     def _new_user_code(self) -> str:
         return str(self.server.client("").post(routes.ASK_FOR_TERMINAL.path, {})["user_code"])
+
+    def _closed_epoch(self) -> str:
+        admin = self.server.client()
+        await_true(lambda: len(admin.get(routes.LIST_EPOCHS.path)["epochs"]) > 1, "one is closed")
+        return "000000001"  # a text that is nowhere else in an answer
 
     def _new_invite(self) -> str:
         return str(self.server.client().post(routes.MAKE_INVITE.path, {})["invite"]["id"])
@@ -220,7 +234,7 @@ def _unknown(operation: Operation) -> Iterator[str]:
 def _ownerships(operation: Operation, player: Player) -> tuple[str, ...]:
     if operation.about is None:
         return (NO_OBJECT,)
-    if operation.about in ("user_code", "invite_id", "silence_id", "file") or player.person is None:
+    if operation.about in _OF_NOBODY or player.person is None:
         return (FOREIGN, MISSING)
     return (FOREIGN, MISSING, OWN)
 

@@ -18,7 +18,10 @@ from tests.security.players import Player
 from tests.tally import tallying
 
 # For people, not for programs: they are not in the document.
-PAGES = {"front_page", "device_page", "docs_page", "page_file"}
+PAGES = {
+    *("front_page", "join_page", "device_page", "docs_page", "runbook_page"),
+    *("page_file", "dashboard_asset"),
+}
 # For these an account has to be more than their scope says.
 ALSO_NEEDED = {"authorise_node_key": Role.PROVIDER}
 # Here the lease in the body is looked at before the node, and that one is nobody's.
@@ -46,6 +49,8 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
         "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0",
         "POTLUCK_WEBHOOK_CALLS_PER_SECOND": "0",
         "POTLUCK_ESTIMATES_PER_SECOND": "0",
+        "POTLUCK_EPOCH_SECONDS": "1",
+        "POTLUCK_EPOCH_POLL_SECONDS": "0.2",
     }
     with ServerProcess(directory, 0, **patient) as server:
         yield Matrix(server)

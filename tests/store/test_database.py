@@ -50,8 +50,8 @@ async def test_health_is_checked_while_requests_hold_all_connections(database: D
             await stack.enter_async_context(database.transaction())
         async with (
             asyncio.timeout(5),
-            database.kept_transaction(),
-            database.kept_statement() as own,
+            database.reserved_transaction(),
+            database.reserved_statement() as own,
         ):
             assert await own.fetchval("SELECT 1") == 1
 

@@ -136,7 +136,7 @@ def test_a_server_waits_for_one_of_its_connections_as_the_product_does(sessions:
     async def work(database: HistoryDatabase) -> list[BaseException | None]:
         lives = [asyncio.create_task(hold(database, n)) for n in range(5 * _CONNECTIONS)]
         await asyncio.sleep(1)
-        async with database.kept_transaction() as connection:
+        async with database.reserved_transaction() as connection:
             assert await connection.fetchval("SELECT term FROM leader") == 0, "it does not wait"
         assert asyncio.get_running_loop().time() == 1
         return await asyncio.gather(*lives, return_exceptions=True)

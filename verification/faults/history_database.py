@@ -123,7 +123,7 @@ class HistoryDatabase(Database):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        async with self._share(), self.kept_transaction() as connection:
+        async with self._share(), self.reserved_transaction() as connection:
             yield connection
 
     @asynccontextmanager
@@ -132,7 +132,7 @@ class HistoryDatabase(Database):
             yield connection
 
     @asynccontextmanager
-    async def kept_transaction(self) -> AsyncIterator[Connection]:
+    async def reserved_transaction(self) -> AsyncIterator[Connection]:
         async with self._connected() as connection:
             connection.begin()
             yield connection

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from potluck.blobs.interface import Blobs
 from potluck.decide.reservations.reserve import ReserveSettings
-from potluck.server.contract_wallet import ContractWallets
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.derived_keys import derive_keys
 from potluck.server.egress.types import EgressSender
 from potluck.server.leader.memory import LeaderMemory

@@ -11,7 +11,13 @@ from msgspec import Struct
 from potluck.decide import attempt_change
 from potluck.decide.attempt_change import AttemptChange
 from potluck.decide.charges import Billable, hold_micro, settle_entries
-from potluck.decide.failure_record import NEWEST_ENDS, FailureRecord, is_doubted, node_reliability
+from potluck.decide.failure_record import (
+    NEWEST_ENDS,
+    NEWEST_TASKS,
+    FailureRecord,
+    is_doubted,
+    node_reliability,
+)
 from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
@@ -90,7 +96,8 @@ class Market:
         self._running: dict[AttemptId, tuple[RunningAttempt, Assignment, Conduct, float]] = {}
         self._nodes = {_node_id(number): _NodeRecord() for number in range(size.providers)}
         self._ends: dict[AccountId, list[tuple[AccountId, bool]]] = defaultdict(list)
-        self._spared: dict[AccountId, list[float]] = defaultdict(list)
+        self._spared: dict[AccountId, list[tuple[float, int]]] = defaultdict(list)
+        self._charges: dict[AccountId, list[int]] = defaultdict(list)  # of its attempts
         self.totals: dict[AccountId, AccountTotals] = defaultdict(AccountTotals)
         self.reasons: Counter[EndReason] = Counter()
 
@@ -236,7 +243,7 @@ class Market:
 
     def _failure_record(self, consumer: AccountId, node_id: NodeId, now: float) -> FailureRecord:
         """As `failure_records` in attempts.sql; all tasks of a consumer have one name."""
-        spared = [at for at in self._spared[consumer] if at > now - _SPARED_SECONDS]
+        spared = [each for each in self._spared[consumer] if each[0] > now - _SPARED_SECONDS]
         self._spared[consumer] = spared
         elsewhere: list[bool] = []
         for owner, has_succeeded in reversed(self._ends[consumer]):
@@ -245,7 +252,14 @@ class Market:
                 if len(elsewhere) == NEWEST_ENDS:
                     break
         is_node_doubted = is_doubted(*self._counts(node_id))
-        return FailureRecord(len(spared), len(elsewhere), sum(elsewhere), is_node_doubted)
+        return FailureRecord(
+            len(spared),
+            len(elsewhere),
+            sum(elsewhere),
+            is_node_doubted,
+            sum(micro for _, micro in spared),
+            sum(self._charges[consumer][-NEWEST_TASKS:]),
+        )
 
     def _settle(self, change: AttemptChange, conduct: Conduct, now: float) -> None:
         billable = change.attempt.billable
@@ -256,8 +270,9 @@ class Market:
         provider.earned_micro += change.charge_micro
         consumer.run_seconds += conduct.run_seconds
         consumer.attempts += 1
+        self._charges[billable.consumer_id].append(change.charge_micro)
         if change.is_spared:
-            self._spared[billable.consumer_id].append(now)
+            self._spared[billable.consumer_id].append((now, change.spared_micro))
 
     def _count_for_node(self, change: AttemptChange, task: _TaskRecord) -> None:
         node_id = change.attempt.node_id

@@ -4,11 +4,12 @@ A leaf is `[account, token, cumulative amount]`, ABI-encoded and hashed twice, s
 can pass for a leaf. Leaves are sorted by their hashes, and pairs before they are hashed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
+from potluck.decide.payouts.token_rate import TokenRate
 from potluck.wire.signing.address import keccak256
 
 LEAF_TYPES: Final = ("address", "address", "uint256")
@@ -25,6 +26,12 @@ class RewardLeaf(Struct, frozen=True):
         assert 0 <= self.cumulative <= _MAX_UINT256, self.cumulative
         words = (_word(self.account), _word(self.token), self.cumulative.to_bytes(32))
         return keccak256(keccak256(b"".join(words)))
+
+
+def make_leaves(token: str, rate: TokenRate, micro: Mapping[str, int]) -> list[RewardLeaf]:
+    """Of wallets with these micro-credits, if they are at least one unit of the token."""
+    units = {address: rate.to_units(amount) for address, amount in micro.items()}
+    return [RewardLeaf(address, token, amount) for address, amount in units.items() if amount]
 
 
 class MerkleTree:

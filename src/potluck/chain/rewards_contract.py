@@ -13,9 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from potluck.chain.merkle import RewardLeaf
-from potluck.chain.rpc import ChainRpc, ContractCall, TransactionReceipt
+from potluck.chain.rpc import ChainRpc, TransactionReceipt
+from potluck.chain.transaction import ContractCall
+from potluck.decide.payouts.treasury_rules import SignatureContent
 from potluck.local.optional_dependency import check_chain_part
 from potluck.model.error import BadSettings
+from potluck.model.payout import TransactionKind
 from potluck.wire.signing.address import checksummed
 
 if TYPE_CHECKING:
@@ -36,6 +39,13 @@ _TOKEN_ABI = [
         "stateMutability": "view",
         "inputs": [{"name": "account", "type": "address"}],
         "outputs": [{"name": "", "type": "uint256"}],
+    },
+    {
+        "type": "function",
+        "name": "decimals",
+        "stateMutability": "view",
+        "inputs": [],
+        "outputs": [{"name": "", "type": "uint8"}],
     },
 ]
 
@@ -115,9 +125,14 @@ class RewardsContract:
     def accept(self, private_key: bytes) -> TransactionReceipt:
         return self.rpc.send(accept_call(self.address), private_key)
 
-    def read_state(self) -> RewardsState:
+    def read_state(self, block_number: int | None = None) -> RewardsState:
+        """At this block, or at the latest."""
+        from eth_typing import BlockNumber
+
         with self.rpc.checked() as web3:
-            block = web3.eth.get_block("latest")
+            block = web3.eth.get_block(
+                "latest" if block_number is None else BlockNumber(block_number)
+            )
             number = block["number"]
             self._check_code(bytes(web3.eth.get_code(_spelled(self.address), number)))
             contract = web3.eth.contract(_spelled(self.address), abi=_compiled()["abi"])
@@ -141,6 +156,12 @@ class RewardsContract:
             total_claimed=read["total_claimed"],
             balance=balance,
         )
+
+    def read_token_decimals(self) -> int:
+        with self.rpc.checked() as web3:
+            contract = web3.eth.contract(_spelled(self.address), abi=_compiled()["abi"])
+            token = web3.eth.contract(contract.functions.TOKEN().call(), abi=_TOKEN_ABI)
+            return int(token.functions.decimals().call())
 
     def read_claimed(self, account: str) -> int:
         """What the account was paid by this contract until now."""
@@ -222,6 +243,14 @@ def propose_call(contract: str, root: RewardsRoot) -> ContractCall:
 
 def accept_call(contract: str) -> ContractCall:
     return contract_call(contract, "accept_root")
+
+
+def treasury_call(content: SignatureContent) -> ContractCall:
+    """What a transaction of the treasury does."""
+    if content.kind is TransactionKind.ACCEPT:
+        return accept_call(content.contract)
+    root = RewardsRoot(content.root, content.number, content.total_units, content.statement)
+    return propose_call(content.contract, root)
 
 
 def contract_call(contract: str, function: str, *arguments: object) -> ContractCall:

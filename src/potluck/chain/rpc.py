@@ -15,12 +15,19 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from potluck.chain.transaction import (
+    ContractCall,
+    SignedTransaction,
+    UnsignedTransaction,
+    sign_transaction,
+)
 from potluck.local.optional_dependency import check_chain_part
 from potluck.model.error import BadSettings, ChainUnreachable, TransactionRefused
+from potluck.wire.signing.signature import address_of
 
 if TYPE_CHECKING:
     from web3 import Web3
-    from web3.types import TxParams
+    from web3.types import BlockData, TxParams, TxReceipt
 
 _SECONDS_TO_ANSWER: Final = 10
 _SECONDS_TO_MINE: Final = 120.0
@@ -32,17 +39,17 @@ _REVERT_WITH_REASON: Final = "0x08c379a0"  # Error(string)
 _MAX_REASON_CHARACTERS: Final = 200
 
 
-class ContractCall(Struct, frozen=True):
-    """What a transaction does, whoever signs it. Without an address it creates a contract."""
-
-    to: str | None
-    data: bytes
-
-
-class SignedTransaction(Struct, frozen=True):
-    raw: bytes
+class ChainBlock(Struct, frozen=True):
+    number: int
     hash: bytes
-    nonce: int
+    time: int
+
+
+class TransactionFee(Struct, frozen=True):
+    """In wei for each unit of gas."""
+
+    max_fee: int
+    max_tip: int
 
 
 class TransactionReceipt(Struct, frozen=True):
@@ -50,6 +57,7 @@ class TransactionReceipt(Struct, frozen=True):
     block_number: int
     gas_used: int
     contract_address: str | None  # if the transaction created one
+    has_succeeded: bool = True
 
 
 class ChainRpc:
@@ -86,20 +94,51 @@ class ChainRpc:
                 "Check its address and whether it responds, then try again.",
             ) from error
 
+    def read_head(self) -> ChainBlock:
+        with self.checked() as web3:
+            return _block(web3.eth.get_block("latest"))
+
+    def find_block(self, number: int) -> ChainBlock | None:
+        """None if the chain has no such block now."""
+        from eth_typing import BlockNumber
+        from web3.exceptions import BlockNotFound
+
+        with self.checked() as web3:
+            try:
+                return _block(web3.eth.get_block(BlockNumber(number)))
+            except BlockNotFound:
+                return None
+
     def next_nonce(self, address: str) -> int:
         """The number of the address's next transaction, after those that wait to be mined."""
         with self.checked() as web3:
             return web3.eth.get_transaction_count(web3.to_checksum_address(address), "pending")
 
-    def sign(self, call: ContractCall, private_key: bytes, nonce: int) -> SignedTransaction:
-        """Raises TransactionRefused, and signs nothing, if the call would fail now."""
-        from eth_account import Account
+    def count_transactions(self, address: str, block_number: int) -> int:
+        """How many transactions of the address are in the chain up to this block."""
+        from eth_typing import BlockNumber
 
         with self.checked() as web3:
-            account = Account.from_key(private_key)
-            parameters = self._parameters(web3, call, account.address, nonce)
-            signed = account.sign_transaction(parameters)
-        return SignedTransaction(bytes(signed.raw_transaction), bytes(signed.hash), nonce)
+            spelled = web3.to_checksum_address(address)
+            return web3.eth.get_transaction_count(spelled, BlockNumber(block_number))
+
+    def read_fee(self) -> TransactionFee:
+        with self.checked() as web3:
+            return _fee(web3)
+
+    def prepare(self, call: ContractCall, sender: str, nonce: int) -> UnsignedTransaction:
+        """With gas and fee of this moment. Raises TransactionRefused if the call would fail now."""
+        with self.checked() as web3:
+            gas = web3.eth.estimate_gas(_parameters(web3, call, sender))
+            fee = _fee(web3)
+        margin = gas * _GAS_MARGIN_PERCENT // 100
+        return UnsignedTransaction(
+            self.chain_id, nonce, call, gas + margin, fee.max_fee, fee.max_tip
+        )
+
+    def sign(self, call: ContractCall, private_key: bytes, nonce: int) -> SignedTransaction:
+        """Raises TransactionRefused, and signs nothing, if the call would fail now."""
+        return sign_transaction(self.prepare(call, address_of(private_key), nonce), private_key)
 
     def broadcast(self, transaction: SignedTransaction) -> None:
         """Sends it, again if it was sent before: only its first arrival counts."""
@@ -125,20 +164,25 @@ class ChainRpc:
             receipt = web3.eth.wait_for_transaction_receipt(
                 HexBytes(transaction_hash), timeout=seconds, poll_latency=_POLL_SECONDS
             )
-        if receipt["status"] != 1:
+        found = _receipt(receipt)
+        if not found.has_succeeded:
             raise _refusal("it failed in its block")
-        return TransactionReceipt(
-            transaction_hash,
-            receipt["blockNumber"],
-            receipt["gasUsed"],
-            receipt.get("contractAddress"),
-        )
+        return found
+
+    def find_receipt(self, transaction_hash: bytes) -> TransactionReceipt | None:
+        """None if it is in no block now."""
+        from hexbytes import HexBytes
+        from web3.exceptions import TransactionNotFound
+
+        with self.checked() as web3:
+            try:
+                return _receipt(web3.eth.get_transaction_receipt(HexBytes(transaction_hash)))
+            except TransactionNotFound:
+                return None
 
     def send(self, call: ContractCall, private_key: bytes) -> TransactionReceipt:
         """Signs, sends and waits: for callers that need not survive a crash in between."""
-        from eth_account import Account
-
-        nonce = self.next_nonce(Account.from_key(private_key).address)
+        nonce = self.next_nonce(address_of(private_key))
         transaction = self.sign(call, private_key, nonce)
         self.broadcast(transaction)
         return self.await_receipt(transaction.hash)
@@ -151,25 +195,38 @@ class ChainRpc:
                 "Configure an RPC of the chain that the contract is on.",
             )
 
-    def _parameters(self, web3: "Web3", call: ContractCall, sender: str, nonce: int) -> "TxParams":
-        from web3.types import Nonce, Wei
 
-        parameters: TxParams = {
-            "chainId": self.chain_id,
-            "from": web3.to_checksum_address(sender),
-            "data": web3.to_hex(call.data),
-            "value": Wei(0),
-        }
-        if call.to is not None:
-            parameters["to"] = web3.to_checksum_address(call.to)
-        gas = web3.eth.estimate_gas(parameters)
-        tip = web3.eth.max_priority_fee
-        base_fee = web3.eth.get_block("latest")["baseFeePerGas"]
-        parameters["gas"] = gas + gas * _GAS_MARGIN_PERCENT // 100
-        parameters["maxPriorityFeePerGas"] = tip
-        parameters["maxFeePerGas"] = Wei(2 * base_fee + tip)
-        parameters["nonce"] = Nonce(nonce)
-        return parameters
+def _parameters(web3: "Web3", call: ContractCall, sender: str) -> "TxParams":
+    from web3.types import Wei
+
+    parameters: TxParams = {
+        "from": web3.to_checksum_address(sender),
+        "data": web3.to_hex(call.data),
+        "value": Wei(0),
+    }
+    if call.to is not None:
+        parameters["to"] = web3.to_checksum_address(call.to)
+    return parameters
+
+
+def _fee(web3: "Web3") -> TransactionFee:
+    tip = web3.eth.max_priority_fee
+    base_fee = web3.eth.get_block("latest")["baseFeePerGas"]
+    return TransactionFee(2 * base_fee + tip, tip)
+
+
+def _block(block: "BlockData") -> ChainBlock:
+    return ChainBlock(block["number"], bytes(block["hash"]), block["timestamp"])
+
+
+def _receipt(receipt: "TxReceipt") -> TransactionReceipt:
+    return TransactionReceipt(
+        bytes(receipt["transactionHash"]),
+        receipt["blockNumber"],
+        receipt["gasUsed"],
+        receipt.get("contractAddress"),
+        receipt["status"] == 1,
+    )
 
 
 def _refusal(reason: str) -> TransactionRefused:

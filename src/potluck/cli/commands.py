@@ -4,30 +4,17 @@ The summary lists a command without importing it: the first paragraph of the fun
 which a test compares.
 """
 
-from typing import NamedTuple
-
 Row = tuple[str, str, str]  # name, module below potluck.cli and function, summary
 
 
-class CommandGroup(NamedTuple):
-    """Commands below a name, such as `potluck keys add`."""
-
-    name: str
-    summary: str
-    panel: str | None
-    commands: tuple[Row, ...]
-    default: str | None = None  # the command that runs if none is named; None: the help is shown
-    parent: str | None = None  # the group that it is in
-
-
 # The help panels, in order.
-_RUN = "Run tasks"
-_WATCH = "Watch tasks"
-_RESULTS = "Get results"
-_POOL = "Browse the pool"
-_ACCOUNT = "My account"
-_MACHINES = "My machines"
-_OWN_POOL = "Run a pool"
+RUN = "Run tasks"
+WATCH = "Watch tasks"
+RESULTS = "Get results"
+POOL = "Browse the pool"
+ACCOUNT = "My account"
+MACHINES = "My machines"
+OWN_POOL = "Run a pool"
 
 # Other names of commands, which the help does not list.
 ALIASES = {"stop": "cancel"}
@@ -36,7 +23,7 @@ ALIASES = {"stop": "cancel"}
 SENDING = ("run", "submit", "map")
 
 COMMANDS: dict[str, tuple[Row, ...]] = {
-    _RUN: (
+    RUN: (
         ("run", "tasks.run:run", "Run a script on a device of the pool, as if it ran here."),
         (
             "submit",
@@ -51,7 +38,7 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
             "List the templates for `potluck run --template NAME`.",
         ),
     ),
-    _WATCH: (
+    WATCH: (
         ("status", "tasks.status:task_status", "Show the state of a task, and what to do next."),
         ("ps", "tasks.ps:ps", "List my tasks, newest first."),
         ("top", "top.top:top", "Watch my tasks and the pool, full-screen."),
@@ -73,7 +60,7 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
         ),
         ("cancel", "tasks.cancel:cancel", "Cancel a task that waits or runs."),
     ),
-    _RESULTS: (
+    RESULTS: (
         (
             "result",
             "results.result:result",
@@ -81,11 +68,11 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
         ),
         ("files", "results.files:files", "List the files that a task has left."),
     ),
-    _POOL: (
+    POOL: (
         ("gpus", "gpus.gpus:gpus", "Show the devices on offer: model, memory, price, free ones."),
         ("nodes", "gpus.nodes:nodes", "Show the machines in the pool and their devices."),
     ),
-    _ACCOUNT: (
+    ACCOUNT: (
         ("login", "account.login:login", "Sign in with your wallet, or make one first."),
         (
             "logout",
@@ -99,12 +86,18 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
             "Show my credits, and the amounts spent and earned.",
         ),
         (
+            "deposit",
+            "account.deposit:deposit",
+            "Deposit tokens in the pool's contract, as credits.",
+        ),
+        ("claim", "account.claim:claim", "Claim my rewards from the pool's contract."),
+        (
             "roles",
             "account.roles:roles",
             "Show or choose my roles: consumer, provider, both or none.",
         ),
     ),
-    _MACHINES: (
+    MACHINES: (
         (
             "provide",
             "provider.provide:provide",
@@ -112,12 +105,17 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
         ),
         ("doctor", "doctor.doctor:doctor", "Check this machine, and show how to fix problems."),
     ),
-    _OWN_POOL: (
+    OWN_POOL: (
         ("up", "operate.up:up", "Start a server and a provider here, until Ctrl-C."),
         (
             "server",
             "operate.server:server",
             "Run the server, with its own PostgreSQL unless you name one.",
+        ),
+        (
+            "treasury",
+            "operate.treasury:treasury",
+            "Sign payouts for a server, if its ledger supports them.",
         ),
         (
             "version",
@@ -126,256 +124,3 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
         ),
     ),
 }
-
-GROUPS = (
-    CommandGroup(
-        "keys",
-        "API keys, for CI and scripts.",
-        _ACCOUNT,
-        (
-            ("list", "account.keys:list_keys", "Show my keys, without their secrets."),
-            ("add", "account.keys:add_key", "Make a key and show its secret, once."),
-            ("revoke", "account.keys:revoke_key", "Revoke a key, or all keys, immediately."),
-        ),
-        default="list",
-    ),
-    CommandGroup(
-        "provider",
-        "My machines: their offers, work and earnings.",
-        _MACHINES,
-        (
-            (
-                "status",
-                "provider.status:status",
-                "Show devices, whether they take work and why not, and running tasks.",
-            ),
-            (
-                "set",
-                "provider.terms:set_terms",
-                "Set the terms on which devices may be used: price, hours, limits and more.",
-            ),
-            ("pause", "provider.pause:pause", "Take no new tasks; running tasks finish."),
-            ("resume", "provider.pause:resume", "Take work again."),
-            (
-                "reclaim",
-                "provider.pause:reclaim",
-                "Get devices back now: their tasks are stopped, and run elsewhere.",
-            ),
-            (
-                "drain",
-                "provider.drain:drain",
-                "Finish running tasks, take no new ones, and stop; waits for that.",
-            ),
-            (
-                "leave",
-                "provider.leave:leave",
-                "Leave the pool permanently: finish tasks, unbind devices, delete the key.",
-            ),
-            (
-                "explain",
-                "provider.explain:explain_node",
-                "Explain why this machine gets no work, and what would help.",
-            ),
-            (
-                "earnings",
-                "provider.earnings:earnings",
-                "Show the credits my machines earned, by day and device.",
-            ),
-            (
-                "keys",
-                "provider.keys:list_node_keys",
-                "Show the node keys that my wallet has authorised.",
-            ),
-            (
-                "revoke",
-                "provider.keys:revoke_node_key",
-                "Revoke a machine's key immediately; its provider stops.",
-            ),
-            (
-                "install",
-                "provider.install:install",
-                "Provide whenever this machine runs; the wallet signs now, if it has to.",
-            ),
-            (
-                "uninstall",
-                "provider.install:uninstall",
-                "Remove the service. A running provider continues, unless --now is given.",
-            ),
-        ),
-    ),
-    CommandGroup(
-        "sessions",
-        "Where my wallet is signed in.",
-        _ACCOUNT,
-        (
-            ("list", "account.sessions:list_sessions", "Show where my wallet is signed in."),
-            ("end", "account.sessions:end_session", "End a session immediately."),
-        ),
-        default="list",
-    ),
-    CommandGroup(
-        "webhooks",
-        "Send events to a URL of mine by HTTP.",
-        _ACCOUNT,
-        (
-            ("list", "webhooks.list:list_webhooks", "Show my webhooks and their state."),
-            (
-                "add",
-                "webhooks.secrets:add_webhook",
-                "Send events to an address, and show the secret that signs them, once.",
-            ),
-            ("show", "webhooks.list:show_webhook", "Show one webhook."),
-            (
-                "change",
-                "webhooks.change:change_webhook",
-                "Change the address, the name or the kinds of events.",
-            ),
-            (
-                "test",
-                "webhooks.commands:test_webhook",
-                "Send a test event now and show the response.",
-            ),
-            (
-                "rotate",
-                "webhooks.secrets:rotate_webhook",
-                "Make a new secret and show it; the old one remains valid for a day.",
-            ),
-            (
-                "pause",
-                "webhooks.commands:pause_webhook",
-                "Stop sending until it is resumed; events wait meanwhile.",
-            ),
-            (
-                "resume",
-                "webhooks.commands:resume_webhook",
-                "Send events again, starting with those that wait.",
-            ),
-            ("remove", "webhooks.commands:remove_webhook", "Delete a webhook."),
-            (
-                "deliveries",
-                "webhooks.deliveries:list_deliveries",
-                "Show sent and waiting events, newest first, with their results.",
-            ),
-            (
-                "redeliver",
-                "webhooks.deliveries:redeliver",
-                "Send an event again, with the same event id.",
-            ),
-        ),
-        default="list",
-    ),
-    CommandGroup(
-        "admin",
-        "Commands for admins.",
-        _OWN_POOL,
-        (
-            ("accounts", "admin.accounts:accounts", "Show all accounts of the pool."),
-            ("roles", "admin.accounts:set_roles", "Set all roles of an account, including admin."),
-            (
-                "suspend",
-                "admin.accounts:suspend",
-                "Suspend an account from its next request on: tasks are cancelled, machines leave.",
-            ),
-            ("resume", "admin.accounts:resume", "End the suspension of an account."),
-            (
-                "label",
-                "admin.accounts:label",
-                "Name an account for admins; its label works in place of its wallet.",
-            ),
-            ("grant", "admin.accounts:grant", "Grant credits to an account."),
-            (
-                "take",
-                "admin.accounts:take",
-                "Take credits back from an account, at most what it has available.",
-            ),
-            ("quota", "admin.quota:quota", "Show or change the limits of an account."),
-            (
-                "tasks",
-                "admin.tasks:tasks",
-                "List the tasks of all accounts, newest first, without their names and content.",
-            ),
-            ("cordon", "admin.cordon:cordon", "Stop new work on a node; running work finishes."),
-            ("uncordon", "admin.cordon:uncordon", "Allow new work on a node again."),
-            ("invite", "admin.invites:invite", "Make an invite and show its code, once."),
-            ("invites", "admin.invites:invites", "Show usable invites, or revoke one."),
-            (
-                "audit",
-                "admin.audit:audit",
-                "Show the audit log, newest first, or verify that it was not changed.",
-            ),
-            (
-                "errors",
-                "admin.errors:errors",
-                "Show the server's errors by kind and place: how often, and when last.",
-            ),
-            (
-                "rotate-key",
-                "admin.rotate_key:rotate_key",
-                "Change the encryption key of sensitive data, without downtime.",
-            ),
-            (
-                "status",
-                "admin.status:pool_status",
-                "Show the pool on one screen: parts, queue, nodes, ends, sizes, backup, ledger.",
-            ),
-            (
-                "backup",
-                "admin.backup:backup",
-                "Back up the database and the files, also while the server runs.",
-            ),
-            (
-                "restore",
-                "admin.restore:restore",
-                "Restore a backup into an empty database and data directory.",
-            ),
-            (
-                "migrate",
-                "admin.migrate:migrate_database",
-                "Bring the database to the schema of this version, or show what that would do.",
-            ),
-            (
-                "support-bundle",
-                "admin.support_bundle:support_bundle",
-                "Collect what helps to find a fault into one archive, without secrets.",
-            ),
-        ),
-    ),
-    CommandGroup(
-        "alerts",
-        "What is wrong with the pool, and who is told.",
-        None,
-        (
-            ("list", "admin.alerts:list_alerts", "Show firing and recent alerts, and silences."),
-            (
-                "test",
-                "admin.alerts:test_alerts",
-                "Send a test message to each destination, and show which arrived.",
-            ),
-            (
-                "silence",
-                "admin.alerts:silence",
-                "Send no messages about an alert for a while, of one node or of all.",
-            ),
-            ("unsilence", "admin.alerts:unsilence", "End a silence."),
-        ),
-        default="list",
-        parent="admin",
-    ),
-    CommandGroup(
-        "simulate",
-        "Simulate the scheduler on traces.",
-        _OWN_POOL,
-        (
-            (
-                "completion",
-                "simulate.completion:completion",
-                "Replay a trace through the scheduler, and show completion and waiting times.",
-            ),
-            (
-                "placement",
-                "simulate.placement:placement",
-                "Fill the nodes of a trace with a list of tasks, and show the allocated share.",
-            ),
-        ),
-    ),
-)

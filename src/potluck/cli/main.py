@@ -11,7 +11,8 @@ from typer.main import get_command, get_command_from_info
 from typer.models import CommandInfo
 
 from potluck.cli.command import Command
-from potluck.cli.commands import ALIASES, COMMANDS, GROUPS, SENDING, CommandGroup, Row
+from potluck.cli.command_groups import EARLIER_NAMES, GROUPS, CommandGroup
+from potluck.cli.commands import ALIASES, COMMANDS, SENDING, Row
 from potluck.cli.completion import use_named_shell
 from potluck.cli.terminal.error_output import report_error, usage_error
 from potluck.cli.terminal.help_text import HelpGroup, ListingGroup, PlainGroup
@@ -66,6 +67,10 @@ def build_program() -> TyperGroup:
         made = kind(
             name=group.name, help=group.summary, commands=parts, rich_help_panel=group.panel
         )
+        if isinstance(made, ListingGroup) and group.default is not None:
+            made.default = group.default
+        for row in EARLIER_NAMES.get(group.name, ()):
+            made.add_command(DeferredCommand(row, hidden=True))
         _parent_of(group, program).add_command(made)
     return program
 

@@ -14,7 +14,7 @@ from potluck.model.account import Quota, Role
 from potluck.model.task import TaskState
 from potluck.model.terms import TaskKind
 from potluck.wire import routes
-from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, SetLabel, TakeCredit
+from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, RemoveNode, SetLabel, TakeCredit
 from potluck.wire.alerts import AlertPage, AlertTest, ErrorGroup, ErrorPage, NewSilence, SilenceView
 from potluck.wire.identity import (
     AccountPage,
@@ -30,6 +30,18 @@ from potluck.wire.identity import (
     RotationProgress,
     SetRoles,
     Suspend,
+)
+from potluck.wire.money.rewards import (
+    ClaimantPage,
+    ClaimantView,
+    EpochPage,
+    EpochView,
+    MarkPaid,
+    PaidRow,
+    PayoutPage,
+    PayoutsMarked,
+    PayoutView,
+    SignedStatement,
 )
 from potluck.wire.status import PoolStatus
 
@@ -70,10 +82,43 @@ class Admin:
         """Sets what admins call the account; empty text removes it."""
         send_command(self._transport, routes.SET_LABEL, _account(account_id), SetLabel(label))
 
-    def take(self, account_id: str, amount_micro: int, reason: str) -> None:
+    def revoke(self, account_id: str, amount_micro: int, reason: str) -> None:
         """Takes available credit back. Retried until the server answers, and counted once."""
         body, names = TakeCredit(amount_micro, reason), _account(account_id)
         send_command(self._transport, routes.TAKE_CREDIT, names, body, headers=idempotency_header())
+
+    def take(self, account_id: str, amount_micro: int, reason: str) -> None:
+        """The earlier name of `revoke`."""
+        self.revoke(account_id, amount_micro, reason)
+
+    def epochs(self) -> Iterator[EpochView]:
+        """The epochs of the pool, newest first; the first one is open."""
+        for page in iter_pages(self._transport, routes.LIST_EPOCHS, EpochPage):
+            yield from page.epochs
+
+    def statement(self, epoch: int) -> SignedStatement:
+        """The signed statement of all accounts for a closed epoch."""
+        names = {"epoch": str(epoch)}
+        return call_api(self._transport, routes.POOL_STATEMENT, SignedStatement, names)
+
+    def claimants(self) -> Iterator[ClaimantView]:
+        """The accounts that are to be paid."""
+        for page in iter_pages(self._transport, routes.LIST_CLAIMANTS, ClaimantPage):
+            yield from page.claimants
+
+    def payouts(self) -> Iterator[PayoutView]:
+        """What was paid outside of the pool, newest first."""
+        for page in iter_pages(self._transport, routes.LIST_PAYOUTS, PayoutPage):
+            yield from page.payouts
+
+    def resume_payouts(self) -> None:
+        """Lets deposits and payouts of the contract go on after they have stopped."""
+        send_command(self._transport, routes.RESUME_PAYOUTS)
+
+    def mark_paid(self, payouts: Sequence[PaidRow]) -> PayoutsMarked:
+        """Records payouts, each id once; nothing if a row is bad, which `bad` lists."""
+        body = MarkPaid(list(payouts))
+        return call_api(self._transport, routes.MARK_PAID, PayoutsMarked, body=body)
 
     def status(self) -> PoolStatus:
         """The whole pool as of now: readiness, queue, nodes, recent ends, sizes, backup, ledger."""
@@ -106,6 +151,11 @@ class Admin:
     def uncordon(self, node_id: str) -> None:
         """Allows new work on a node again."""
         send_command(self._transport, routes.UNCORDON_NODE, {"node_id": node_id})
+
+    def remove_node(self, node_id: str, reason: str = "") -> None:
+        """Removes a silent node; if its provider returns, it registers again."""
+        names = {"node_id": node_id}
+        send_command(self._transport, routes.REMOVE_NODE, names, RemoveNode(reason))
 
     def set_quota(self, account_id: str, quota: Quota) -> None:
         """Replaces the account's quota."""

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from potluck.consumer.files.files import Files
     from potluck.consumer.ledger import Ledger
     from potluck.consumer.own_machines import OwnNodes
+    from potluck.consumer.receipts import Receipts
     from potluck.consumer.resources import Resources
     from potluck.consumer.results import TaskResults
+    from potluck.consumer.rewards import OwnRewards
     from potluck.consumer.tasks import Tasks
     from potluck.consumer.webhooks import Webhooks
 
@@ -73,11 +75,13 @@ class Potluck:
     tasks: "ClientArea[Tasks]" = ClientArea("potluck.consumer.tasks", "Tasks")
     results: "ClientArea[TaskResults]" = ClientArea("potluck.consumer.results", "TaskResults")
     resources: "ClientArea[Resources]" = ClientArea("potluck.consumer.resources", "Resources")
+    rewards: "ClientArea[OwnRewards]" = ClientArea("potluck.consumer.rewards", "OwnRewards")
     ledger: "ClientArea[Ledger]" = ClientArea("potluck.consumer.ledger", "Ledger")
     events: "ClientArea[Events]" = ClientArea("potluck.consumer.events", "Events")
     webhooks: "ClientArea[Webhooks]" = ClientArea("potluck.consumer.webhooks", "Webhooks")
     account: "ClientArea[OwnAccount]" = ClientArea("potluck.consumer.account", "OwnAccount")
     own_nodes: "ClientArea[OwnNodes]" = ClientArea("potluck.consumer.own_machines", "OwnNodes")
+    receipts: "ClientArea[Receipts]" = ClientArea("potluck.consumer.receipts", "Receipts")
     admin: "ClientArea[Admin]" = ClientArea("potluck.consumer.admin", "Admin")
     files: "ClientArea[Files]" = ClientArea("potluck.consumer.files.files", "Files")
 
@@ -94,10 +98,12 @@ class Potluck:
         return client
 
     @classmethod
-    def through(cls, door: Transport, token: str) -> Self:
+    def through(cls, anonymous: Transport, token: str) -> Self:
         """With this token, at the server of an anonymous transport."""
         client = cls.__new__(cls)
-        client._use(Transport(door.url, door.patience, door.ca_file, FixedToken(token)))
+        client._use(
+            Transport(anonymous.url, anonymous.patience, anonymous.ca_file, FixedToken(token))
+        )
         return client
 
     def _use(self, transport: Transport) -> None:

@@ -9,7 +9,7 @@ from potluck.consumer.http.transport import Transport, call_api
 from potluck.model.credit import MICRO, EntryKind
 from potluck.wire import routes
 from potluck.wire.identity import Me
-from potluck.wire.ledger import LedgerEntry, LedgerPage, LedgerSummary, LineBy
+from potluck.wire.money.ledger import LedgerEntry, LedgerPage, LedgerSummary, LineBy
 
 
 class Balance(Struct, frozen=True):

@@ -7,7 +7,13 @@ from potluck.consumer.http.transport import Transport, call_api
 from potluck.model.terms import Order, TermsChange
 from potluck.wire import routes
 from potluck.wire.consumer import NodeView
-from potluck.wire.own_machines import DeviceHistory, Earnings, NodeExplanation
+from potluck.wire.own_machines import (
+    DeviceHistory,
+    Earnings,
+    NodeExplanation,
+    PriceHistory,
+    PriceSuggestion,
+)
 from potluck.wire.owner_request import OwnerOrder
 
 
@@ -37,6 +43,22 @@ class OwnNodes:
         """The load of a device in the last hour."""
         return call_api(
             self._transport, routes.DEVICE_HISTORY, DeviceHistory, {"device_id": device_id}
+        )
+
+    def price_history(self, device_id: str, limit: int | None = None) -> PriceHistory:
+        """The prices that a device had, newest first."""
+        return call_api(
+            self._transport,
+            routes.DEVICE_PRICES,
+            PriceHistory,
+            {"device_id": device_id},
+            query={"limit": limit},
+        )
+
+    def suggest_price(self, device_id: str) -> PriceSuggestion:
+        """What devices similar to this one of mine earned in the last week."""
+        return call_api(
+            self._transport, routes.SUGGEST_PRICE, PriceSuggestion, {"device_id": device_id}
         )
 
     def earnings(self, since: datetime | None = None, until: datetime | None = None) -> Earnings:

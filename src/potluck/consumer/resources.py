@@ -6,6 +6,7 @@ from potluck.consumer.http.transport import Transport, call_api, iter_pages
 from potluck.model.device import DeviceKind
 from potluck.wire import routes
 from potluck.wire.consumer import DevicePage, NodeList, NodeView, PoolView
+from potluck.wire.own_machines import ModelPrices, PricesOnOffer
 
 
 class Resources:
@@ -22,6 +23,11 @@ class Resources:
     def node(self, node_id: str) -> NodeView:
         """One node."""
         return call_api(self._transport, routes.GET_NODE, NodeView, {"node_id": node_id})
+
+    def prices(self, model: str | None = None) -> list[ModelPrices]:
+        """The prices on offer, by model; `model` is a pattern such as `RTX 40*`."""
+        query = {"model": model}
+        return call_api(self._transport, routes.LIST_PRICES, PricesOnOffer, query=query).models
 
     def pool(self) -> PoolView:
         """The pool in numbers: nodes, devices, waiting and running tasks."""

@@ -93,7 +93,7 @@ class AttemptChange(Struct, frozen=True):
     settlement: Settlement = Settlement()
     is_nodes_loss: bool = False
     is_outlier: bool = False  # it failed, and such tasks succeed on nodes of other owners
-    is_spared: bool = False  # it failed without output, and is not charged
+    spared_micro: int = 0  # what it would have cost, had it not failed without output
     task: TaskChange | None = None  # None if it continues, or the change of another attempt has it
 
     @property
@@ -107,6 +107,10 @@ class AttemptChange(Struct, frozen=True):
     @property
     def held_back_micro(self) -> int:
         return self.attempt.billable.held_back_micro - self.settlement.resolved_micro
+
+    @property
+    def is_spared(self) -> bool:
+        return self.spared_micro > 0
 
     @property
     def is_over(self) -> bool:
@@ -293,12 +297,13 @@ def _judged(
     doubted node whatever it left, because a log is easily made up.
     """
     is_unbelieved = record.is_outlier and record.is_node_doubted
-    is_spared = is_empty and (is_retried or record.is_outlier) and record.may_be_spared
-    judged = _uncharged(change) if is_spared or is_unbelieved else change
+    uncharged = _uncharged(change)
+    saved_micro = change.charge_micro - uncharged.charge_micro
+    is_spared = is_empty and (is_retried or record.is_outlier) and record.may_spare(saved_micro)
     return replace(
-        judged,
+        uncharged if is_spared or is_unbelieved else change,
         is_outlier=record.is_outlier,
-        is_spared=is_spared and not is_unbelieved and judged.settlement != change.settlement,
+        spared_micro=saved_micro if is_spared and not is_unbelieved else 0,
     )
 
 
@@ -319,8 +324,8 @@ def _settlement(attempt: LockedAttempt, reason: EndReason, usage: Usage | None) 
     if reason.facts.attempt_state is not AttemptState.LOST or is_own_doing:
         reported = usage.run_seconds if usage else None
         billable = replace(billable, reported_run_seconds=reported)
-        return settle(billable, cost_micro(billable, attempt.now))
-    settlement = settle(billable, secured_micro(billable, attempt.now))
+        return settle(billable, cost_micro(billable, attempt.taken_at))
+    settlement = settle(billable, secured_micro(billable, attempt.taken_at))
     if reason is EndReason.LEASE_EXPIRED:
         return Settlement(settlement.charge_micro)
     return settlement

@@ -5,11 +5,23 @@ the same to the server. What it can compare is how attempts of the same task and
 same name end on nodes of other owners, and how often the account was already spared.
 """
 
-from msgspec import Struct
+from collections import Counter
+from collections.abc import Mapping
 
-# Uncharged failures of an account in 30 days. Without this bound, a search that prints nothing
-# unless it finds something would be free until it does.
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.model.ids import AccountId, AttemptId
+
+# Uncharged failures of an account in 30 days: the first ones, so that a node cannot earn all
+# attempts of a new account's task; others, worth at most a hundredth of what the account paid for
+# its newest tasks. Without these bounds, a search that prints nothing unless it finds something
+# would be free until it does.
+FIRST_SPARED = 2
 MOST_SPARED = 10
+PAID_FOR_SPARED = 100
+# How many of the account's tasks count.
+NEWEST_TASKS = 500
 # How many of the newest ends elsewhere are compared, and the fewest that count.
 NEWEST_ENDS = 20
 FEWEST_ENDS = 5
@@ -27,10 +39,12 @@ class FailureRecord(Struct, frozen=True):
     ended_elsewhere: int = 0  # the newest attempts of such tasks on nodes of other owners
     succeeded_elsewhere: int = 0
     is_node_doubted: bool = False
+    spared_micro: int = 0  # what these would have cost
+    paid_micro: int = 0  # to other owners, for the account's newest tasks
 
-    @property
-    def may_be_spared(self) -> bool:
-        return self.spared < MOST_SPARED
+    def may_spare(self, cost_micro: int) -> bool:
+        is_earned = PAID_FOR_SPARED * (self.spared_micro + cost_micro) <= self.paid_micro
+        return self.spared < (MOST_SPARED if is_earned else FIRST_SPARED)
 
     @property
     def is_outlier(self) -> bool:
@@ -41,6 +55,27 @@ class FailureRecord(Struct, frozen=True):
 
 
 NO_RECORD = FailureRecord()
+
+
+class FailureRecords:
+    """Of attempts that end in one transaction: what one is spared counts against the next."""
+
+    def __init__(self, read: Mapping[AttemptId, FailureRecord]) -> None:
+        self._read = read
+        self._spared: Counter[AccountId] = Counter()
+        self._spared_micro: Counter[AccountId] = Counter()
+
+    def find(self, attempt_id: AttemptId, consumer_id: AccountId) -> FailureRecord:
+        read = self._read.get(attempt_id, NO_RECORD)
+        return replace(
+            read,
+            spared=read.spared + self._spared[consumer_id],
+            spared_micro=read.spared_micro + self._spared_micro[consumer_id],
+        )
+
+    def note(self, consumer_id: AccountId, spared_micro: int) -> None:
+        self._spared[consumer_id] += spared_micro > 0
+        self._spared_micro[consumer_id] += spared_micro
 
 
 def node_reliability(finished: int, lost: int, outliers: int) -> float:

@@ -88,6 +88,19 @@ class PurseFact(Struct, frozen=True):
     entries_available_micro: int
     entries_held_micro: int
     entries_held_back_micro: int
+    claimable_micro: int = 0
+    entries_claimable_micro: int = 0
+    # Ever, by the account's row, and by its entries.
+    earned_micro: int = 0
+    fee_micro: int = 0
+    paid_micro: int = 0
+    entries_earned_micro: int = 0
+    entries_fee_micro: int = 0
+    # By the rows of payouts and of closed epochs.
+    payouts_micro: int = 0
+    set_aside_micro: int = 0
+    counted_earned_micro: int = 0
+    counted_fee_micro: int = 0
 
 
 class InvariantSnapshot(Struct, frozen=True):
@@ -243,15 +256,29 @@ def _ledger_violations(picture: InvariantSnapshot) -> Iterator[Violation]:
 
 
 def _purse_violations(purse: PurseFact) -> Iterator[str]:
-    rows = (purse.available_micro, purse.held_micro, purse.held_back_micro)
+    rows = (purse.available_micro, purse.held_micro, purse.held_back_micro, purse.claimable_micro)
     if min(rows) < 0:
         yield f"{purse.account_id} has a negative balance"
     if rows != (
         purse.entries_available_micro,
         purse.entries_held_micro,
         purse.entries_held_back_micro,
+        purse.entries_claimable_micro,
     ):
         yield f"{purse.account_id} has balances {rows} that its entries do not explain"
+    if (purse.earned_micro, purse.fee_micro, purse.paid_micro) != (
+        purse.entries_earned_micro,
+        purse.entries_fee_micro,
+        purse.payouts_micro,
+    ):
+        yield f"{purse.account_id} has sums of rewards or payouts that its rows do not explain"
+    if purse.claimable_micro + purse.paid_micro != purse.set_aside_micro:
+        yield (
+            f"{purse.account_id} has {purse.claimable_micro} claimable and {purse.paid_micro} "
+            f"paid, but {purse.set_aside_micro} were set aside for it"
+        )
+    if purse.counted_earned_micro > purse.earned_micro or purse.counted_fee_micro > purse.fee_micro:
+        yield f"closed epochs have counted more rewards than {purse.account_id} got"
 
 
 def _size(spans: Spans) -> int:

@@ -55,10 +55,10 @@ class HeartbeatGaps(Struct, frozen=True):
 
 
 class Grace(Struct, frozen=True):
-    """For nodes with a last heartbeat after `since`, and by `heard_until` if it is set."""
+    """For nodes with a last heartbeat after `since`, and by `seen_until` if it is set."""
 
     since: datetime
-    heard_until: datetime | None
+    seen_until: datetime | None
     beat_at: datetime  # silence that began by then is forgiven
     lasting: timedelta
 

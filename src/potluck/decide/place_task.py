@@ -140,6 +140,13 @@ class TaskPlacer:
             return fit
         return BlockReason.TOO_LARGE if milli > most else BlockReason.QUOTA
 
+    def _without_own_price(self, task: WaitingTask, fit: Fit) -> Fit:
+        """A task for its own account's devices only costs nothing: it would pay itself."""
+        is_own = len(task.requirements.owners) == 1 and fit.price_micro_per_hour > 0
+        if not is_own or self._capacity.owner_of(fit.node_id) != task.account_id:
+            return fit
+        return replace(fit, price_micro_per_hour=0)
+
     def _assignments(
         self, task: WaitingTask, account: SchedulerAccount, fits: list[Fit]
     ) -> TaskPlacement:

@@ -52,7 +52,7 @@ class SchedulerPlan(Struct, frozen=True):
     waiting: dict[GroupKey, WaitingUpdate]  # groups whose waiting reason has changed
     emptied: tuple[GroupKey, ...]  # groups that had a reason and are empty now
     is_complete: bool  # False if there is more to decide immediately
-    is_told: bool  # False if there may be more changed reasons
+    has_all_reasons: bool  # False if there may be more changed reasons
 
 
 class Scheduler:
@@ -220,8 +220,10 @@ class Scheduler:
             self._reason_updates.take_emptied(),
         )
         prompt, self._prompt = frozenset(self._prompt), set()
-        is_told = self._reason_updates.is_done
-        return SchedulerPlan(tuple(assignments), prompt, waiting, emptied, is_complete, is_told)
+        has_all_reasons = self._reason_updates.is_done
+        return SchedulerPlan(
+            tuple(assignments), prompt, waiting, emptied, is_complete, has_all_reasons
+        )
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it is not in the queue."""

@@ -53,7 +53,7 @@ class FailureCause(Struct, frozen=True):
 # The first that fits counts.
 CAUSES: Final = (
     FailureCause(
-        'Run it with --with {0}, or declare it in the script: `# /// script`, `# dependencies ='
+        "Run it with --with {0}, or declare it in the script: `# /// script`, `# dependencies ="
         ' ["{0}"]`, `# ///` (the package may have another name); your own modules go with'
         " --folder.",
         'Add its package to dependencies=["{0}"] (it may have another name), or send your own'

@@ -176,6 +176,11 @@ def all_templates() -> Iterator[Template | PotluckError]:
             yield error
 
 
+def built_in_templates() -> list[Template]:
+    """Those of Potluck itself, sorted by name."""
+    return [_read(file.parent) for file in sorted(BUILT_IN.glob(f"*/{FILE}"))]
+
+
 def _read(directory: Path) -> Template:
     file = directory / FILE
     try:

@@ -22,6 +22,11 @@ class AlertName(StrEnum):
     INVARIANT_VIOLATED = "InvariantViolated"  # the database contradicts itself
     BACKUP_TOO_OLD = "BackupTooOld"  # the last complete backup is too old, or there is none
     LEADER_FLAPPING = "LeaderFlapping"  # the leadership changes again and again
+    EPOCH_LATE = "EpochLate"  # an epoch is over, and its rewards are not counted
+    PAYOUT_LATE = "PayoutLate"  # rewards were set aside long ago, and are not paid
+    # the chain or the contract is not as the ledger knows it: nothing is credited or paid
+    PAYOUTS_STOPPED = "PayoutsStopped"
+    PAYOUT_STUCK = "PayoutStuck"  # a payout by the contract does not proceed
 
 
 class AlertSeverity(StrEnum):
@@ -113,11 +118,29 @@ ALERTS: Final[dict[AlertName, AlertFacts]] = {
         *(_WARNING, 0.0, "leadership changes too often", "leaderships change too often"),
         "The leadership changes again and again.",
     ),
+    AlertName.EPOCH_LATE: AlertFacts(
+        *(_WARNING, 60.0, "epoch not closed", "epochs not closed"),
+        "An epoch is over, and its rewards are not counted.",
+    ),
+    AlertName.PAYOUT_LATE: AlertFacts(
+        *(_WARNING, 0.0, "payout late", "payouts late"),
+        "Rewards were set aside for a payout long ago, and are not paid.",
+    ),
+    AlertName.PAYOUTS_STOPPED: AlertFacts(
+        *(_CRITICAL, 0.0, "payouts stopped", "contracts whose payouts stopped"),
+        "The chain or the contract is not as the ledger knows it: nothing is credited or paid.",
+    ),
+    AlertName.PAYOUT_STUCK: AlertFacts(
+        *(_WARNING, 0.0, "payout stuck", "payouts stuck"),
+        "A payout by the contract does not proceed.",
+    ),
 }
 
-RUNBOOK: Final = "docs/alerts.md"
+
+# Every server has the page.
+RUNBOOK_PATH: Final = "/runbook"
 
 
 def runbook_anchor(name: AlertName) -> str:
     """The section of the runbook about this alert; the Prometheus rules link to the same."""
-    return f"{RUNBOOK}#{name.lower()}"
+    return name.lower()

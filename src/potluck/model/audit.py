@@ -16,9 +16,15 @@ class AuditKind(StrEnum):
     ACCOUNT_RESUMED = "account_resumed"  # an admin lifted the suspension
     CREDIT_GRANTED = "credit_granted"  # an admin granted credit
     CREDIT_TAKEN = "credit_taken"  # an admin took credit back
+    # an account chose whether its rewards stay credits or are paid outside
+    REWARDS_CHOSEN = "rewards_chosen"
+    PAYOUTS_MARKED = "payouts_marked"  # an admin recorded payouts outside of the pool
+    # an admin let deposits and payouts go on after they had stopped
+    PAYOUTS_RESUMED = "payouts_resumed"
     ACCOUNT_LABELLED = "account_labelled"  # an admin set or removed the label of an account
     NODE_CORDONED = "node_cordoned"  # an admin stopped new work on a node
     NODE_UNCORDONED = "node_uncordoned"  # an admin allowed new work on a node again
+    NODE_REMOVED = "node_removed"  # an admin removed a silent node
     QUOTA_SET = "quota_set"  # an admin set the quota of an account
     INVITE_MADE = "invite_made"  # an admin created an invite
     INVITE_REVOKED = "invite_revoked"  # an admin revoked an invite

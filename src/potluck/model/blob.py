@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from potluck.model.bounded_types import END, Count, visible
+from potluck.model.bounded_types import END, Count, visible_to_end
 
 Sha256Text = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 # A part of a path that Windows would open as a device, whatever its extension or stream.
@@ -15,7 +15,7 @@ _DEVICE = (
 )
 # Relative, with slashes, without `..`, misleading characters and devices. With four bytes per
 # character this length still fits a database index.
-PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))(?!(?:.*/)?{_DEVICE})" + visible("\\\\") + END
+PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))(?!(?:.*/)?{_DEVICE})" + visible_to_end("\\\\")
 PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTERN)]
 # Larger values are blobs.
 INLINE_BYTES = 262_144

@@ -44,20 +44,27 @@ _JOINT = (
 )
 
 
-def visible(without: str = "") -> str:
-    """A pattern of visible text, without these characters either."""
+# What a pattern excludes besides, and the ASCII characters that remain.
+_PLAIN = {"": " -~", "\\\\": " -\\[\\]-~"}
+
+
+def visible_to_end(without: str = "") -> str:
+    """A pattern of visible text up to its end, without these characters either.
+
+    The set of deceiving characters is slow to compare with, so plain ASCII is tried first.
+    """
     letters = f"[^{DECEIVING}{without}]*"
-    return f"{letters}(?:{_JOINT}{letters})*"
+    return f"(?:[{_PLAIN[without]}]*{END}|{letters}(?:{_JOINT}{letters})*{END})"
 
 
 def portable_pattern(pattern: str) -> str:
     """The pattern for other languages: nothing above U+FFFF, and joiners are accepted anywhere."""
-    for without in ("", "\\\\"):
-        pattern = pattern.replace(visible(without), f"[^{_HIDDEN}{without}]*")
+    for without in _PLAIN:
+        pattern = pattern.replace(visible_to_end(without), f"[^{_HIDDEN}{without}]*$")
     return pattern.replace(END, "$")
 
 
-PRINTABLE = f"^{visible()}{END}"
+PRINTABLE = f"^{visible_to_end()}"
 
 ASCII_PATTERN = f"^[ -~]*{END}"
 VARIABLE_PATTERN = f"^[A-Za-z_][A-Za-z0-9_]*{END}"

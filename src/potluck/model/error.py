@@ -42,8 +42,8 @@
         ├── PartMissing           part_missing         an optional dependency is not installed
         ├── OutputLost            output_lost          the output cannot be written
         ├── BackupDamaged         backup_damaged       a backup is not as it was written
-        ├── ChainUnreachable      chain_unreachable    the RPC of an EVM chain does not respond
-        ├── TransactionRefused    transaction_refused  a contract or its chain refused it
+        ├── ChainUnreachable      chain_unreachable    an RPC or the treasury does not respond
+        ├── TransactionRefused    transaction_refused  a contract, chain or treasury refused it
         ├── RemoteError           remote_error         a remote function raised an exception
         ├── TaskFailed            task_failed          a function's task ended without a result
         ├── UntrustedResult       untrusted_result     a result that is not safe to decode
@@ -323,7 +323,7 @@ class BackupDamaged(LocalError):
 
 class ChainUnreachable(LocalError):
     code = "chain_unreachable"
-    title = "The RPC of the chain does not respond"
+    title = "The chain cannot be reached"
     retryable = True
     exit_status = 69
 

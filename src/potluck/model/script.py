@@ -7,6 +7,7 @@ package sources or indexes; `[tool.potluck]` is for the consumer. Parsing takes 
 the regular expression in the PEP.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
@@ -26,6 +27,7 @@ MAX_SPECIFIER_CHARACTERS = 100
 
 _OPENING = "# /// script"
 _CLOSING = "# ///"
+_OPENINGS = re.compile(f"^{_OPENING}\\r*$", re.MULTILINE)
 _HINT = "See https://peps.python.org/pep-0723/ for the format of the block."
 
 
@@ -49,7 +51,7 @@ def tool_table(source: str) -> Any:
 
 
 def _block(source: str) -> dict[str, Any]:
-    blocks = list(_blocks(source.split("\n")))
+    blocks = list(_blocks(source))
     if len(blocks) > 1:
         _refuse(f"The script has {len(blocks)} `{_OPENING}` blocks; it may have one.")
     return _parse("\n".join(blocks[0])) if blocks else {}
@@ -65,12 +67,17 @@ def check_dependencies(wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({_plain(text) for text in wanted}))
 
 
-def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    number = 0
-    while number < len(lines):
-        if lines[number].rstrip("\r") != _OPENING:
-            number += 1
+def _blocks(source: str) -> Iterator[list[str]]:
+    """In time that grows with the source alone, however many blocks it has."""
+    lines: list[str] = []
+    number, place = 0, 0  # of the opening: its line, from 0, and its place in the source
+    after = 0  # the line behind the last block
+    for opening in _OPENINGS.finditer(source):
+        number += source.count("\n", place, opening.start())
+        place = opening.start()
+        if number < after:
             continue
+        lines = lines or source.split("\n")
         comment = _comment_lines(lines, number + 1)
         if _CLOSING not in comment:
             _refuse(
@@ -79,12 +86,13 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
         # The last closing line of the comment ends the block, as in the PEP.
         length = len(comment) - comment[::-1].index(_CLOSING) - 1
         yield [line[2:] for line in comment[:length]]
-        number += length + 2
+        after = number + length + 2
 
 
 def _comment_lines(lines: list[str], first: int) -> list[str]:
     found = []
-    for line in map(str.rstrip, lines[first:]):
+    for number in range(first, len(lines)):
+        line = lines[number].rstrip()
         if line != "#" and not line.startswith("# "):
             break
         found.append(line)

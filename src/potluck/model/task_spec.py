@@ -22,6 +22,10 @@ ImageText = Annotated[
 ]
 
 
+# The sandbox gets the input of an item in one message.
+MOST_ITEM_BYTES = 65_536
+
+
 class ScriptSpec(Struct, frozen=True, tag_field="kind", tag="script"):
     """A Python file, with the dependencies in its PEP 723 block."""
 
@@ -74,6 +78,16 @@ class ContainerSpec(Struct, frozen=True, tag_field="kind", tag="container"):
     files: InputFiles = ()
     inputs: Value | None = None
     stdin: BlobRef | None = None
+
+
+class ItemInputs(Struct, frozen=True, omit_defaults=True):
+    """The input of one item of an array, besides its number.
+
+    Variables take precedence over those of the task. Arguments replace those of the task; for a
+    command or an image they replace the whole command line."""
+
+    environment: Variables = {}
+    arguments: Arguments | None = None
 
 
 TaskSpec = ScriptSpec | FunctionSpec | CommandSpec | ContainerSpec

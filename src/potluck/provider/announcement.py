@@ -8,6 +8,7 @@ from potluck.model.device import Availability, DeviceDescription, Standing
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
+from potluck.wire.provider import Finished, Grant
 
 
 class RegistrationDone(Struct, frozen=True, tag_field="event", tag="registered"):
@@ -165,3 +166,17 @@ Announcement = (
     | Stopped
 )
 Announce = Callable[[Announcement], None]
+
+
+def end_of_attempt(grant: Grant, finished: Finished | None) -> AttemptFinished | AttemptStopped:
+    """Without an outcome, if this node ended it itself."""
+    if finished is None:
+        return AttemptStopped(grant.attempt_id, grant.task_id)
+    return AttemptFinished(
+        grant.attempt_id,
+        grant.task_id,
+        finished.reason,
+        finished.exit_code,
+        finished.detail,
+        finished.usage.run_seconds,
+    )

@@ -10,7 +10,6 @@ good also gives up its key and its data.
 
 import asyncio
 import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -22,14 +21,9 @@ from msgspec import Struct
 from potluck.local.tracing import start_tracing, stop_tracing
 from potluck.model.error import BadSettings, PotluckError, Unavailable
 from potluck.model.ids import AccountId, NodeId
-from potluck.provider.announcement import (
-    Announce,
-    Draining,
-    OptionsOverridden,
-    RegistrationDone,
-    Stopped,
-    TermsWrong,
-)
+from potluck.provider.announcement import Announce, Draining, OptionsOverridden, Stopped, TermsWrong
+from potluck.provider.attempt.receipt_book import ReceiptBook
+from potluck.provider.attempt.receipts import AttemptReceipts
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.control.handler import CommandContext, CommandHandler
@@ -38,6 +32,7 @@ from potluck.provider.data_directory import (
     attempts_directory,
     load_node_id,
     lock_directory,
+    receipts_directory,
     save_node_id,
     tidy,
 )
@@ -47,7 +42,7 @@ from potluck.provider.detect.sampler import Sampler
 from potluck.provider.devices.contest_watch import DeviceWatch
 from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_forever
 from potluck.provider.effects import AttemptEffects
-from potluck.provider.event import ShutdownAsked
+from potluck.provider.event import ShutdownRequested
 from potluck.provider.execution import Execution, choose_sandbox_name, open_execution
 from potluck.provider.metrics.metering import Metering
 from potluck.provider.owner.file import terms_file
@@ -64,11 +59,11 @@ from potluck.provider.sandbox.sandbox_switch import (
 from potluck.provider.server.heartbeat import HeartbeatContent, Pulse, beat_forever, watch_silence
 from potluck.provider.server.lease_poll import Rhythm, acquire_forever
 from potluck.provider.server.leave import forget
-from potluck.provider.server.node_key import load_key
+from potluck.provider.server.node_key import NodeKey, load_key
 from potluck.provider.server.server_client import NodeServerClient, open_node_client
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
-from potluck.provider.shutdown_request import ShutdownRequest
+from potluck.provider.shutdown_request import ShutdownRequest, on_stop_signals
 from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
 
 log = structlog.get_logger()
@@ -95,17 +90,8 @@ async def _run(settings: ProviderSettings, announce: Announce) -> None:
             os._exit(_INTERRUPTED_STATUS)
         stop.set()
 
-    _on_signals(request_stop)
+    on_stop_signals(request_stop)
     await provide(settings, announce, stop)
-
-
-def _on_signals(request_stop: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        try:
-            loop.add_signal_handler(number, request_stop)
-        except NotImplementedError:  # Windows
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(request_stop))
 
 
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
@@ -126,7 +112,8 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         rules.know(detection.devices)
         await _serve(
             _LocalFacts(
-                settings, announce, rules, throttle, workshop, detection, open_named, metering
+                *(settings, announce, rules, throttle, workshop, detection, open_named, metering),
+                load_key(settings.data_directory),
             ),
             stop,
         )
@@ -144,6 +131,7 @@ class _LocalFacts(Struct, frozen=True):
     detection: Detection
     open_named: Callable[[str], Awaitable[Execution]]
     metering: Metering
+    key: NodeKey
 
 
 async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
@@ -156,8 +144,9 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
 
-    key = load_key(settings.data_directory)
-    async with open_node_client(settings, key, offer.registration, local.announce, keep) as link:
+    async with open_node_client(
+        settings, local.key, offer.registration, local.announce, keep
+    ) as link:
         parts = _assemble(local, offer, link, await link.sign_in())
         answer = await link.register()
         async with (
@@ -165,7 +154,7 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
             listening(settings.data_directory, CommandHandler(parts.office).handle),
             local.metering.serving(parts.office, local.detection.devices),
         ):
-            local.announce(_registered(settings, offer, answer.node_id))
+            local.announce(offer.registered(answer.node_id))
             _introduce(local, parts, answer)
             await _work(parts, answer, stop)
             # After the duties: a late call of one could register the node again.
@@ -194,13 +183,11 @@ def _assemble(
     def runner_of(workshop: Execution) -> Runner:
         return workshop.runner(settings, local.detection, rules.may_run, account_id, sampler.spent)
 
+    book = ReceiptBook(receipts_directory(settings.data_directory, settings.url), local.key)
     bench = AttemptEffects(
         attempts_directory(settings.data_directory, settings.url),
-        link,
-        runner_of(local.workshop),
-        announce,
-        settings,
-        local.throttle,
+        *(link, runner_of(local.workshop), announce, settings, local.throttle),
+        AttemptReceipts(book, news),
     )
     bench.reports.let_pass(news.until_known)
     devices = DeviceWatch(link, local.detection.found, announce)
@@ -267,19 +254,6 @@ async def _sampling(parts: _ProviderParts) -> AsyncIterator[None]:
         await parts.sampler.close()
 
 
-def _registered(settings: ProviderSettings, offer: NodeOffer, node_id: NodeId) -> RegistrationDone:
-    described = offer.describe()
-    return RegistrationDone(
-        node_id,
-        settings.url,
-        described.name,
-        described.devices,
-        described.sandbox,
-        offer.own_tasks_only,
-        described.containers,
-    )
-
-
 async def _work(parts: _ProviderParts, answer: NodeRegistered, stop: asyncio.Event) -> None:
     """Runs the duties concurrently; an error in one of them stops the provider and is raised."""
     office = parts.office
@@ -290,7 +264,7 @@ async def _work(parts: _ProviderParts, answer: NodeRegistered, stop: asyncio.Eve
             polling = _begin_duties(parts, answer, duties)
             await _wait_for_stop(office, stop)
             polling.cancel()
-            await _settle(office.settings, office.bench)
+            await _settle(office)
             raise _DutiesDone
     except ExceptionGroup as group:
         _check(group, office.settings.data_directory)
@@ -304,13 +278,17 @@ def _begin_duties(
     """Starts all duties; returns the poll for work, which ends first."""
     office, settings = parts.office, parts.office.settings
     bench, link, watch, news = office.bench, office.link, office.watch, office.news
-    tidings = HeartbeatContent(bench.held, watch.statuses, parts.wishes.number, news)
+    unsent = bench.receipts.unsent
+    tidings = HeartbeatContent(bench.held, watch.statuses, parts.wishes.number, news, unsent)
+    bench.receipts.bind(answer)
 
     def hear(beat: HeartbeatAnswer) -> None:
+        bench.receipts.hear(beat.receipts)
         parts.devices.hear(beat)
         parts.wishes.hear(beat.wishes)
 
     def registered(again: NodeRegistered) -> None:
+        bench.receipts.bind(again)
         parts.devices.note(again.unbound)
 
     beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
@@ -371,12 +349,14 @@ def _check(group: ExceptionGroup[Exception], data_directory: Path) -> None:
     raise error
 
 
-async def _settle(settings: ProviderSettings, bench: AttemptEffects) -> None:
-    """Ends the runs, and waits a moment for the outcomes to reach the server."""
-    bench.tell([ShutdownAsked()])
+async def _settle(office: CommandContext) -> None:
+    """Ends the runs, and waits a moment for the outcomes and receipts to reach the server."""
+    bench = office.bench
+    bench.tell([ShutdownRequested()])
     with suppress(TimeoutError):
-        async with asyncio.timeout(settings.stop_grace_seconds):
+        async with asyncio.timeout(office.settings.stop_grace_seconds):
             await bench.settled()
+            await bench.receipts.deliver()
 
 
 async def _leave(office: CommandContext, wish: int) -> None:

@@ -8,6 +8,7 @@ DATA/power.json      the devices' power limits before the owner's (owner/power.p
 DATA/lock            locked (flock) while a provider runs here
 DATA/node.json       the node id that each server gave this directory
 DATA/attempts/       for each server: the journal, and logs and files of held attempts
+DATA/receipts/       for each server: the receipts of this node (attempt/receipt_book.py)
 DATA/files/          input files of tasks, separate for each account (files/cache.py)
 """
 
@@ -64,8 +65,17 @@ def forget_node_id(directory: Path, url: str) -> None:
 
 def attempts_directory(directory: Path, url: str) -> Path:
     """One for each server: their data stays separate."""
+    return directory / "attempts" / _directory_name(url)
+
+
+def receipts_directory(directory: Path, url: str) -> Path:
+    """One for each server; it stays when the node leaves for good."""
+    return directory / "receipts" / _directory_name(url)
+
+
+def _directory_name(url: str) -> str:
     readable = re.sub(r"[^A-Za-z0-9.]+", "-", url)[:80]
-    return directory / "attempts" / f"{readable}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+    return f"{readable}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
 
 
 def _load(directory: Path) -> dict[str, str]:

@@ -15,16 +15,10 @@ from msgspec import Struct
 from structlog.contextvars import bound_contextvars
 
 from potluck.local.shielded import finish_despite_cancel
-from potluck.model.ids import AttemptId, TaskId
+from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
-from potluck.provider.announcement import (
-    Announce,
-    AttemptFinished,
-    AttemptPreparing,
-    AttemptStarted,
-    AttemptStopped,
-)
+from potluck.provider.announcement import Announce, AttemptPreparing, AttemptStarted, end_of_attempt
 from potluck.provider.attempt.journal import (
     Concluded,
     Forgotten,
@@ -36,6 +30,7 @@ from potluck.provider.attempt.journal import (
     Record,
 )
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool, remove_strays
+from potluck.provider.attempt.receipts import AttemptReceipts
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.control.message import AttemptNow, WarmNow
 from potluck.provider.event import (
@@ -49,6 +44,7 @@ from potluck.provider.event import (
 from potluck.provider.files.blob_transfer import AttemptTransfers, BlobTransfer
 from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
 from potluck.provider.files.output_upload import upload_outputs
+from potluck.provider.holding import WorkFacts, work_facts
 from potluck.provider.instruction import (
     Conclude,
     Drop,
@@ -58,6 +54,7 @@ from potluck.provider.instruction import (
     RecallAttempt,
     Remember,
     SendReport,
+    SignReceipt,
     StartAttempt,
     StopAttempt,
 )
@@ -93,12 +90,14 @@ class AttemptEffects:
         announce: Announce,
         settings: ProviderSettings,
         throttle: Throttle,
+        receipts: AttemptReceipts,
     ) -> None:
         self._directory = directory
         self._link = link
         self._runner = runner
         self._announce = announce
         self._throttle = throttle
+        self.receipts = receipts
         self._log_flush_seconds = settings.log_flush_seconds
         self._attempts = Attempts(settings.stop_after_silence_seconds)
         self._shipments: dict[AttemptId, Shipment] = {}
@@ -125,6 +124,7 @@ class AttemptEffects:
         self.tell([self._recovered(entry) for entry in entries])
         duties.create_task(self._work())
         duties.create_task(self.reports.run())
+        duties.create_task(self.receipts.run())
 
     async def use(self, runner: Runner) -> None:
         """Starts attempts in this runner from now on; ends the warm interpreters of the old one."""
@@ -214,6 +214,7 @@ class AttemptEffects:
         for shipment in self._shipments.values():
             shipment.log.spool.close()
             shipment.freight.outbox.close()
+        self.receipts.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -243,21 +244,37 @@ class AttemptEffects:
     async def _remember(self, batch: list[Instruction]) -> None:
         """Writes that need an fsync run in a thread; others take no time."""
         assert self._journal is not None, "work has begun"
-        records = [record for record in map(_record, batch) if record is not None]
-        if self._journal.takes_long(records):
+        records = [record for record in map(self._record, batch) if record is not None]
+        signs = any(isinstance(instruction, SignReceipt) for instruction in batch)
+        if signs or self._journal.takes_long(records):
             await finish_despite_cancel(asyncio.to_thread(self._write, batch, records))
         else:
             self._journal.write(records)
 
     def _write(self, batch: list[Instruction], records: list[Record]) -> None:
-        """Makes the log durable before the outcome, which says that it is complete. Files are
-        durable already.
+        """Makes the log durable before the outcome, which says that it is complete; files are
+        durable already. Signs receipts before the attempts are forgotten.
         """
         assert self._journal is not None, "work has begun"
         for instruction in batch:
             if isinstance(instruction, Conclude):
                 self._sync(instruction.finished.lease.attempt_id)
+        self.receipts.sign([each for each in batch if isinstance(each, SignReceipt)])
         self._journal.write(records)
+
+    def _record(self, instruction: Instruction) -> Record | None:
+        match instruction:
+            case Remember(lease, task_id, facts):
+                return Leased(lease, task_id, facts)
+            case Conclude(finished):
+                return Concluded(finished, self.receipts.times(finished.lease.attempt_id))
+            case Keep(report):
+                return ItemsCounted(report)
+            case Drop(report):
+                return OutcomesDelivered(report.lease.attempt_id, report.first_item)
+            case Forget(attempt_id):
+                return Forgotten(attempt_id)
+        return None
 
     def _perform(self, instruction: Instruction) -> None:
         match instruction:
@@ -271,6 +288,8 @@ class AttemptEffects:
                 self._runs[attempt_id].cancel()
             case SendReport(report):
                 self.reports.send(report)
+            case SignReceipt(attempt_id):
+                self.receipts.signed(attempt_id)
             case Forget(attempt_id):
                 self.reports.withdraw(attempt_id)
                 self._discard(attempt_id)
@@ -278,7 +297,7 @@ class AttemptEffects:
 
     def _start(self, grant: Grant) -> None:
         shipment = self._open(Lease(grant.attempt_id, grant.token))
-        progress = partial(self._progress, grant.task_id)
+        progress = partial(self._progress, work_facts(grant))
         recall = self._recalls[grant.attempt_id] = StopRequest()
         # Whatever these tasks log has the ids.
         with bound_contextvars(task_id=grant.task_id, attempt_id=grant.attempt_id):
@@ -293,27 +312,31 @@ class AttemptEffects:
         run = self._runs[grant.attempt_id]
         await asyncio.wait([run])
         del self._runs[grant.attempt_id], self._recalls[grant.attempt_id]
+        self.receipts.ended(grant.attempt_id)
         finished = None if run.cancelled() else _outcome(grant, run)
         parcels = len(shipment.freight.outbox)
         self.tell([RunEnded(grant.attempt_id, finished, shipment.log.pieces, parcels)])
         await self._all_done()
         log.info("attempt ended", reason=None if finished is None else finished.reason)
-        self._announce(_announcement(grant, finished))
+        self._announce(end_of_attempt(grant, finished))
 
-    def _progress(self, task_id: TaskId, event: Event) -> None:
+    def _progress(self, facts: WorkFacts, event: Event) -> None:
         self.tell([event])
         match event:
             case PrepareBegan(attempt_id):
-                self._announce(AttemptPreparing(attempt_id, task_id))
+                self._announce(AttemptPreparing(attempt_id, facts.task_id))
             case CodeStarted(attempt_id):
-                self._announce(AttemptStarted(attempt_id, task_id))
+                self.receipts.began(attempt_id, facts)
+                self._announce(AttemptStarted(attempt_id, facts.task_id))
 
     def _recovered(self, entry: JournalEntry) -> Recovered:
-        lease = entry.leased.lease
+        lease, task_id = entry.leased.lease, entry.leased.task_id
         outcomes = tuple(entry.outcomes.values())
+        self.receipts.recovered(lease.attempt_id, entry.times)
         shipment = self._open(lease)
         pieces, parcels = shipment.log.pieces, len(shipment.freight.outbox)
-        return Recovered(lease, entry.leased.task_id, entry.finished, pieces, outcomes, parcels)
+        facts = entry.leased.facts
+        return Recovered(lease, task_id, entry.finished, pieces, outcomes, parcels, facts)
 
     def _open(self, lease: Lease) -> Shipment:
         spool = LogSpool.open(self._directory, lease.attempt_id)
@@ -349,21 +372,6 @@ class AttemptEffects:
             shipment.freight.outbox.discard()
 
 
-def _record(instruction: Instruction) -> Record | None:
-    match instruction:
-        case Remember(lease, task_id):
-            return Leased(lease, task_id)
-        case Conclude(finished):
-            return Concluded(finished)
-        case Keep(report):
-            return ItemsCounted(report)
-        case Drop(report):
-            return OutcomesDelivered(report.lease.attempt_id, report.first_item)
-        case Forget(attempt_id):
-            return Forgotten(attempt_id)
-    return None
-
-
 def _outcome(grant: Grant, run: asyncio.Task[Finished]) -> Finished:
     """The result of the run; an internal error is logged and becomes an outcome too."""
     error = run.exception()
@@ -373,16 +381,3 @@ def _outcome(grant: Grant, run: asyncio.Task[Finished]) -> Finished:
     detail = one_line(f"Internal error of the provider ({type(error).__name__}: {error}).")
     lease = Lease(grant.attempt_id, grant.token)
     return Finished(lease, EndReason.SANDBOX_FAILED, detail=detail)
-
-
-def _announcement(grant: Grant, finished: Finished | None) -> AttemptFinished | AttemptStopped:
-    if finished is None:
-        return AttemptStopped(grant.attempt_id, grant.task_id)
-    return AttemptFinished(
-        grant.attempt_id,
-        grant.task_id,
-        finished.reason,
-        finished.exit_code,
-        finished.detail,
-        finished.usage.run_seconds,
-    )

@@ -7,6 +7,7 @@ from msgspec import Struct
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
+from potluck.provider.holding import WorkFacts
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone, ReturnedItems
 
 
@@ -25,6 +26,7 @@ class Recovered(Struct, frozen=True):
     log_pieces: int
     outcomes: tuple[ItemsDone, ...] = ()  # of its items, not acknowledged yet
     parcels: int = 0  # output files on our disk
+    facts: WorkFacts | None = None
 
 
 class PrepareBegan(Struct, frozen=True):
@@ -136,7 +138,7 @@ class DevicesWanted(Struct, frozen=True):
     is_by_terms: bool = False  # automatic: concerns only attempts granted under `reclaim` terms
 
 
-class ShutdownAsked(Struct, frozen=True):
+class ShutdownRequested(Struct, frozen=True):
     """The provider stops: it takes no new work, and gives running work back."""
 
 
@@ -158,5 +160,5 @@ Event = (
     | SilenceLasted
     | DevicesClosed
     | DevicesWanted
-    | ShutdownAsked
+    | ShutdownRequested
 )

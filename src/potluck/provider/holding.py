@@ -18,6 +18,20 @@ class AttemptPhase(StrEnum):
     REPORTING = "reporting"  # ended; `Finished` was sent and is not acknowledged yet
 
 
+class WorkFacts(Struct, frozen=True):
+    """What the receipt of an attempt says of its grant."""
+
+    task_id: TaskId
+    account_id: str = ""  # of the consumer
+    devices: tuple[str, ...] = ()  # each `device_…:milli`
+    price_micro_per_hour: int = 0
+
+
+def work_facts(grant: Grant) -> WorkFacts:
+    devices = tuple(f"{device.device_id}:{device.milli}" for device in grant.devices)
+    return WorkFacts(grant.task_id, grant.account_id, devices, grant.price_micro_per_hour)
+
+
 class Holding(Struct):
     lease: Lease
     task_id: TaskId
@@ -37,6 +51,7 @@ class Holding(Struct):
     why: str = ""  # a detail where the reason is not enough
     recall_seconds: float | None = None  # the shortest grace of its recalls
     is_leased: bool = True  # false once the server cancelled it
+    facts: WorkFacts | None = None  # None in the journal of an earlier version
     is_reclaimable: bool = False  # granted while the owner's terms allowed to reclaim it
 
     @property

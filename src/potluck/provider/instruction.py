@@ -5,6 +5,7 @@ from msgspec import Struct
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
+from potluck.provider.holding import WorkFacts
 from potluck.wire.provider import Finished, Grant, ItemsDone, Report
 
 
@@ -13,6 +14,7 @@ class Remember(Struct, frozen=True):
 
     lease: Lease
     task_id: TaskId
+    facts: WorkFacts | None = None
 
 
 class Conclude(Struct, frozen=True):
@@ -31,6 +33,16 @@ class Drop(Struct, frozen=True):
     """Drop outcomes of items from the journal: the server has them."""
 
     report: ItemsDone
+
+
+class SignReceipt(Struct, frozen=True):
+    """Sign what was done in the attempt, before it is forgotten. Without `finished` the server had
+    ended the attempt while it ran here.
+    """
+
+    attempt_id: AttemptId
+    facts: WorkFacts
+    finished: Finished | None = None
 
 
 class Forget(Struct, frozen=True):
@@ -68,6 +80,7 @@ Instruction = (
     | Conclude
     | Keep
     | Drop
+    | SignReceipt
     | Forget
     | StartAttempt
     | StopAttempt

@@ -1,6 +1,8 @@
 """The owner's request to stop after the running tasks, perhaps for good."""
 
 import asyncio
+import signal
+from collections.abc import Callable
 
 from potluck.model.error import PotluckError
 
@@ -29,3 +31,13 @@ class ShutdownRequest:
 
     async def over(self) -> None:
         await self._over.wait()
+
+
+def on_stop_signals(request_stop: Callable[[], None]) -> None:
+    """Calls it at SIGTERM and SIGINT."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, request_stop)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(request_stop))

@@ -11,6 +11,7 @@ guarantees:
   and after all outcomes of its items: reports keep their order;
 - every granted attempt is reported, unless the server cancels it. At shutdown, running and waiting
   attempts are reported as given back, and ended ones keep their outcome;
+- what was done in an attempt is signed after the server has its end, and before it is forgotten;
 - nothing is reported about an attempt that the server cancelled;
 - an attempt whose limit for the server's silence has passed is stopped and reported as such;
 - a device that its owner has closed takes no new work: its grants, waiting ones included, are given
@@ -44,11 +45,11 @@ from potluck.provider.event import (
     PrepareBegan,
     Recovered,
     RunEnded,
-    ShutdownAsked,
+    ShutdownRequested,
     SilenceLasted,
     ValueRefused,
 )
-from potluck.provider.holding import AttemptPhase, Holding
+from potluck.provider.holding import AttemptPhase, Holding, work_facts
 from potluck.provider.instruction import (
     Conclude,
     Drop,
@@ -58,6 +59,7 @@ from potluck.provider.instruction import (
     RecallAttempt,
     Remember,
     SendReport,
+    SignReceipt,
     StartAttempt,
     StopAttempt,
 )
@@ -129,7 +131,7 @@ class Attempts:
                 return self._refuse_closed()
             case DevicesWanted():
                 return self._recall(event)
-            case ShutdownAsked():
+            case ShutdownRequested():
                 return self._shut_down()
             case _:
                 assert_never(event)
@@ -141,10 +143,11 @@ class Attempts:
         lease = Lease(attempt_id, grant.token)
         devices = {device.uuid: device.milli for device in grant.devices}
         holding = Holding(lease, grant.task_id, AttemptPhase.WAITING, devices, grant)
+        holding.facts = work_facts(grant)
         holding.silence_seconds = self._silence_seconds(grant)
         holding.is_reclaimable = grant.is_reclaimable
         self._holdings[attempt_id] = holding
-        return [Remember(lease, grant.task_id), *self._refuse_closed()]
+        return [Remember(lease, grant.task_id, holding.facts), *self._refuse_closed()]
 
     def _recovered(self, event: Recovered) -> list[Instruction]:
         restarted = EndReason.NODE_RESTARTED
@@ -159,6 +162,7 @@ class Attempts:
             log_pieces=event.log_pieces,
             parcels=event.parcels,
             outcomes=list(event.outcomes),
+            facts=event.facts,
         )
         self._holdings[event.lease.attempt_id] = holding
         # Durable: after a second crash the outcome is the same.
@@ -195,7 +199,7 @@ class Attempts:
             return []
         if not holding.is_leased:
             self._drop(event.attempt_id)
-            return self._start_waiting()
+            return [*_receipt(holding), *self._start_waiting()]
         # A run that ended by itself just before it was stopped keeps its outcome.
         finished = event.finished or holding.given_back
         holding.log_pieces = max(holding.log_pieces, event.log_pieces)
@@ -249,7 +253,7 @@ class Attempts:
         if holding is None or holding.phase is not AttemptPhase.REPORTING:
             return []
         self._drop(attempt_id)
-        return [Forget(attempt_id)]
+        return [*_receipt(holding), Forget(attempt_id)]
 
     def _lease_lost(self, attempt_id: AttemptId) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
@@ -257,7 +261,8 @@ class Attempts:
             return []
         if not holding.occupies_devices:
             self._drop(attempt_id)
-            return [Forget(attempt_id)]
+            receipt = _receipt(holding) if holding.finished else []
+            return [*receipt, Forget(attempt_id)]
         holding.is_leased = False
         holding.outcomes.clear()  # the server no longer accepts them
         return [*self._stop(holding), Forget(attempt_id)]
@@ -367,6 +372,12 @@ class Attempts:
         self._over[attempt_id] = None
         if len(self._over) > REMEMBERED_ENDS:
             del self._over[next(iter(self._over))]
+
+
+def _receipt(holding: Holding) -> list[Instruction]:
+    if holding.facts is None:
+        return []
+    return [SignReceipt(holding.lease.attempt_id, holding.facts, holding.finished)]
 
 
 def _has_room(holding: Holding, taken_milli: dict[str, int]) -> bool:

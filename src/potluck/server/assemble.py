@@ -6,8 +6,9 @@ import asyncio
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,14 +21,17 @@ from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
 from potluck.local.data_directory import held
 from potluck.local.error_tally import ErrorTally
-from potluck.model.error import PortTaken, Unavailable
+from potluck.model.error import ChainUnreachable, PortTaken, TransactionRefused, Unavailable
 from potluck.server import topics
 from potluck.server.accounts.first_admin import install_operator
 from potluck.server.alerts.destinations import AlertDestinations
 from potluck.server.api.app import make_app
 from potluck.server.api.http.request_context import RequestContext
 from potluck.server.caches import open_caches
-from potluck.server.contract_wallet import ContractWallets
+from potluck.server.chain.chain_gateway import ChainGateway
+from potluck.server.chain.chain_settings import read_payout_chain
+from potluck.server.chain.contract_wallet import ContractWallets
+from potluck.server.dashboard import Dashboard
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender
 from potluck.server.encryption.open_vault import open_vault
@@ -35,6 +39,7 @@ from potluck.server.http.server import RunningHttp, http_server, wait_for_first
 from potluck.server.http.tls import Tls, open_tls
 from potluck.server.loops.alert_delivery import AlertDeliveryLoop
 from potluck.server.loops.alert_watch import AlertWatchLoop
+from potluck.server.loops.dashboard import DashboardLoop
 from potluck.server.loops.error_log import ErrorLogLoop
 from potluck.server.loops.health import HealthLoop
 from potluck.server.loops.leadership import LeadershipLoop
@@ -42,7 +47,7 @@ from potluck.server.loops.loop_lag import measure_loop_lag
 from potluck.server.metrics.metrics import ServerMetrics
 from potluck.server.metrics.requests import RequestMetrics
 from potluck.server.origins import certificate_names, origins
-from potluck.server.package_wheel import build_own_wheel
+from potluck.server.package_wheel import OfferedWheels
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
 from potluck.server.rate_limiter import Limiter
@@ -51,12 +56,17 @@ from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.server.start_wait import StartWait, StoppedWaiting
 from potluck.server.stored_data import blobs_of, in_use
+from potluck.server.support.last_start import record_start
+from potluck.server.treasury.client import TreasuryClient
 from potluck.store.database import Database
 from potluck.store.new_ids import clock_source, use_id_source
 from potluck.store.schema import check_address, migrate
 from potluck.wire.package import Package
 
 log = structlog.get_logger()
+
+# How long a duty may take to end, when the server stops.
+_LAST_DUTY_SECONDS = 1.0
 
 
 class RunningServer(Struct, frozen=True):
@@ -96,24 +106,25 @@ async def serve(
         _listen(listener, settings)
         services = await stack.enter_async_context(_services(settings, blobs, port, tls))
         stack.enter_context(use_id_source(clock_source(services.clock.now)))
+        run = partial(_run_until_end, stack, services.database)
         health = HealthLoop(services)
         await health.run_once()
-        await stack.enter_async_context(_background(health.run()))
+        await run(health.run())
         if settings.metrics:
-            await stack.enter_async_context(_background(measure_loop_lag(services)))
+            await run(measure_loop_lag(services))
         admin_invite = await install_operator(services)
         # It ends after those that follow, and stores errors of their end.
-        await stack.enter_async_context(_background(ErrorLogLoop(services, errors).run()))
-        await stack.enter_async_context(_background(LeadershipLoop(services).run()))
-        await stack.enter_async_context(_background(AlertWatchLoop(services, tls).run()))
-        await stack.enter_async_context(_background(AlertDeliveryLoop(services).run()))
+        await run(ErrorLogLoop(services, errors).run())
+        await run(LeadershipLoop(services).run())
+        await run(AlertWatchLoop(services, tls).run())
+        await run(AlertDeliveryLoop(services).run())
         http = await stack.enter_async_context(_http(services, listener, tls))
         if tls is not None:
-            duty = tls.keep_fresh(settings.tls_reload_seconds)
-            await stack.enter_async_context(_background(duty))
+            await run(tls.keep_fresh(settings.tls_reload_seconds))
             services.metrics.watch_certificate(tls.ends_at)
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
+        record_start(settings, port, services.clock.now())
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port, instance=services.instance)
         await wait_for_first(http.task, stop)
@@ -196,9 +207,9 @@ async def _services(
 ) -> AsyncIterator[Services]:
     destinations = await asyncio.to_thread(AlertDestinations, settings.alert_urls)
     async with AsyncExitStack() as stack:
-        wheel = asyncio.create_task(
-            asyncio.to_thread(build_own_wheel)
-        )  # builds while the database starts
+        dashboard, wheels = Dashboard(), OfferedWheels()
+        site = DashboardLoop(settings, dashboard, wheels)
+        first_look = asyncio.create_task(site.run_once())  # while the database starts
         url = settings.database_url
         if url is None:
             url = await stack.enter_async_context(
@@ -220,6 +231,8 @@ async def _services(
         vault, keys = await open_vault(settings, database)
         outward = GuardedSender(read_allowed(settings.webhook_allow), settings.webhook_seconds)
         stack.callback(outward.close)
+        await first_look
+        await _run_until_end(stack, database, site.run())
         yield Services(
             settings,
             database,
@@ -240,8 +253,25 @@ async def _services(
             alert_destinations=destinations,
             metrics=metrics,
             caches=await stack.enter_async_context(open_caches(live, settings)),
-            wheel=await wheel,
+            dashboard=dashboard,
+            wheels=wheels,
+            chain=await _open_chain(settings),
         )
+
+
+async def _open_chain(settings: ServerSettings) -> ChainGateway | None:
+    """Raises BadSettings if the contract contradicts them; one that does not answer is awaited."""
+    chosen = read_payout_chain(settings)
+    if chosen is None:
+        return None
+    socket_path = settings.treasury_socket
+    treasury = None if socket_path is None else TreasuryClient(socket_path)
+    gateway = await asyncio.to_thread(ChainGateway, chosen, treasury, settings.epoch_seconds)
+    try:
+        await gateway.check_contract()
+    except (ChainUnreachable, TransactionRefused) as error:
+        log.warning("the rewards contract cannot be read yet", detail=error.detail)
+    return gateway
 
 
 async def _live(settings: ServerSettings) -> Live:
@@ -252,13 +282,28 @@ async def _live(settings: ServerSettings) -> Live:
     return await RedisLive.connect(settings.redis_url)
 
 
+async def _run_until_end(
+    stack: AsyncExitStack, database: Database, duty: Coroutine[Any, Any, None]
+) -> None:
+    await stack.enter_async_context(_background(database, duty))
+
+
 @asynccontextmanager
-async def _background(duty: Any) -> AsyncIterator[None]:
+async def _background(database: Database, duty: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Runs a duty for the duration of the block.
+
+    A duty that waits for a PostgreSQL that does not answer cannot be cancelled soon: then the
+    connections are cut, which ends what all duties and requests wait for.
+    """
     task = asyncio.create_task(duty)
     try:
         yield
     finally:
         task.cancel()
+        _, hanging = await asyncio.wait({task}, timeout=_LAST_DUTY_SECONDS)
+        if hanging:
+            database.terminate()
+            task.cancel()  # it may be connecting, to say goodbye
         await asyncio.gather(task, return_exceptions=True)
 
 

@@ -9,19 +9,21 @@ from contextlib import asynccontextmanager
 from msgspec import Struct, field
 
 from potluck.live.interface import Live
-from potluck.live.kept_values import KeptValues
+from potluck.live.value_cache import ValueCache
 from potluck.server import topics
 from potluck.server.settings import ServerSettings
 from potluck.store.identity.accounts import Account
 from potluck.store.identity.api_keys import KeyCaller
 from potluck.wire.consumer import PoolView
+from potluck.wire.dashboard.market import MarketView
 
 
 class Caches(Struct, frozen=True):
     # Of sessions and node keys, by the claims of their tokens.
-    accounts: KeptValues[Account | None] = field(default_factory=KeptValues)
-    api_keys: KeptValues[KeyCaller | None] = field(default_factory=KeptValues)  # by their hashes
-    pool: KeptValues[PoolView] = field(default_factory=KeptValues)
+    accounts: ValueCache[Account | None] = field(default_factory=ValueCache)
+    api_keys: ValueCache[KeyCaller | None] = field(default_factory=ValueCache)  # by their hashes
+    pool: ValueCache[PoolView] = field(default_factory=ValueCache)
+    market: ValueCache[MarketView] = field(default_factory=ValueCache)
 
 
 @asynccontextmanager
@@ -33,9 +35,11 @@ async def open_caches(live: Live, settings: ServerSettings) -> AsyncIterator[Cac
         live.listen(callers) as api_keys,
         # Woken by everything that may let the leader place a task, or has happened to one.
         live.listen(topics.SCHEDULE, topics.OUTBOX) as changes,
+        live.listen() as nothing,  # a look at the market may be some seconds old
     ):
         yield Caches(
-            KeptValues(accounts, settings.caller_cache_seconds),
-            KeptValues(api_keys, settings.caller_cache_seconds),
-            KeptValues(changes, settings.pool_cache_seconds),
+            ValueCache(accounts, settings.caller_cache_seconds),
+            ValueCache(api_keys, settings.caller_cache_seconds),
+            ValueCache(changes, settings.pool_cache_seconds),
+            ValueCache(nothing, settings.market_cache_seconds),
         )

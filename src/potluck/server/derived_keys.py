@@ -13,6 +13,8 @@ class Keys(Struct, frozen=True):
     request: bytes
     audit: bytes
     secret: bytes
+    refresh: bytes
+    signing: bytes  # signs statements and receipts; its address is public
 
 
 def derive_keys(secret: bytes) -> Keys:

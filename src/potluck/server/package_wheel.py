@@ -4,7 +4,7 @@ It is assembled from the installed package (a wheel or a checkout) and needs no 
 same code gives the same bytes on every machine: names are sorted, times are fixed, and nothing is
 compressed, since compressors differ. The version ends with a hash of the content, such as
 0.2.0+h3f2a9c0b71d4: installers skip a package that is present in the same version, and a pool's
-code may change between releases.
+code may change between releases. The dashboard in it is the one that this server serves.
 """
 
 import base64
@@ -13,7 +13,7 @@ import io
 import os
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ import structlog
 from msgspec import Struct
 
 import potluck
+from potluck.server.dashboard import BUILT_FOLDER
 from potluck.wire.package import Package
 
 log = structlog.get_logger()
@@ -49,6 +50,9 @@ _WHEEL: Final = f"Wheel-Version: 1.0\nGenerator: potluck\nRoot-Is-Purelib: true\
 _ZIP_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 _MODE: Final = (stat.S_IFREG | 0o644) << 16
 _MARK_DIGITS: Final = 12
+_DASHBOARD: Final = BUILT_FOLDER.relative_to(Path(potluck.__file__).parent)
+# Join commands name a wheel. Those that were shown before the dashboard was built still work.
+_MOST_WHEELS: Final = 3
 
 
 class OwnWheel(Struct, frozen=True):
@@ -56,18 +60,43 @@ class OwnWheel(Struct, frozen=True):
     data: bytes
 
 
-def build_own_wheel() -> OwnWheel | None:
-    """None if the code was never installed: then its dependencies are unknown."""
+class OfferedWheels:
+    """The wheel that join commands name now, and earlier ones, which are still served."""
+
+    def __init__(self) -> None:
+        self._wheels: list[OwnWheel] = []
+
+    @property
+    def current(self) -> OwnWheel | None:
+        return self._wheels[-1] if self._wheels else None
+
+    def offer(self, wheel: OwnWheel) -> None:
+        """Earlier wheels are kept, the first one among them: the server printed its name."""
+        others = [each for each in self._wheels if each.package.file != wheel.package.file]
+        self._wheels = [*others[:1], *others[1:][2 - _MOST_WHEELS :], wheel]
+
+    def find(self, file: str) -> OwnWheel | None:
+        return next((each for each in self._wheels if each.package.file == file), None)
+
+
+def build_own_wheel(dashboard: Mapping[str, bytes]) -> OwnWheel | None:
+    """With the files of the dashboard, by their names in its folder.
+
+    None if the code was never installed: then its dependencies are unknown.
+    """
     try:
-        return assemble_wheel(distribution(_NAME), Path(potluck.__file__).parent)
+        return assemble_wheel(distribution(_NAME), Path(potluck.__file__).parent, dashboard)
     except (PackageNotFoundError, OSError, UnicodeDecodeError) as error:
         log.warning("no package to offer to clients", error=str(error))
         return None
 
 
-def assemble_wheel(installation: Distribution, folder: Path) -> OwnWheel:
+def assemble_wheel(
+    installation: Distribution, folder: Path, dashboard: Mapping[str, bytes]
+) -> OwnWheel:
     """Builds the wheel from the code in the folder and the metadata of its installation."""
-    code = {f"{_NAME}/{name}": data for name, data in _code(folder)}
+    built = {(_DASHBOARD / name).as_posix(): data for name, data in dashboard.items()}
+    code = {f"{_NAME}/{name}": data for name, data in (*_code(folder), *built.items())}
     metadata = dict(_metadata(installation))
     version = f"{potluck.__version__}+h{_mark({**code, **metadata})}"
     info = f"{_NAME}-{version}.dist-info"
@@ -87,14 +116,18 @@ def assemble_wheel(installation: Distribution, folder: Path) -> OwnWheel:
 
 
 def _code(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yields file names relative to the folder; skips hidden files and links."""
+    """Yields file names relative to the folder; skips hidden files, links and the dashboard."""
     for directory, subfolders, names in os.walk(folder):
-        subfolders[:] = [name for name in subfolders if name != "__pycache__" and name[0] != "."]
         relative = Path(directory).relative_to(folder)
+        subfolders[:] = [name for name in subfolders if _is_code(relative / name)]
         for name in names:
             path = Path(directory, name)
             if path.suffix in _SUFFIXES and name[0] != "." and not path.is_symlink():
                 yield (relative / name).as_posix(), path.read_bytes()
+
+
+def _is_code(folder: Path) -> bool:
+    return folder.name != "__pycache__" and folder.name[0] != "." and folder != _DASHBOARD
 
 
 def _metadata(installed: Distribution) -> Iterator[tuple[str, bytes]]:

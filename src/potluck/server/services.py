@@ -8,13 +8,15 @@ from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
 from potluck.server.alerts.destinations import AlertDestinations
 from potluck.server.caches import Caches
-from potluck.server.contract_wallet import ContractWallets
+from potluck.server.chain.chain_gateway import ChainGateway
+from potluck.server.chain.contract_wallet import ContractWallets
+from potluck.server.dashboard import Dashboard
 from potluck.server.database_clock import DatabaseClock
 from potluck.server.derived_keys import Keys
 from potluck.server.egress.types import EgressSender
 from potluck.server.health import HealthRecord
 from potluck.server.metrics.metrics import ServerMetrics
-from potluck.server.package_wheel import OwnWheel
+from potluck.server.package_wheel import OfferedWheels, OwnWheel
 from potluck.server.rate_limiter import Limiter
 from potluck.server.recently_seen import RecentlySeen
 from potluck.server.request_tally import RequestTally
@@ -46,4 +48,11 @@ class Services(Struct, frozen=True):
     alert_destinations: AlertDestinations = field(default_factory=AlertDestinations)
     metrics: ServerMetrics = field(default_factory=ServerMetrics)
     caches: Caches = field(default_factory=Caches)  # keep nothing unless they are opened
-    wheel: OwnWheel | None = None  # of the running code, for clients to install
+    chain: ChainGateway | None = None  # the rewards contract, if one is configured
+    dashboard: Dashboard = field(default_factory=Dashboard)  # what `/` shows
+    wheels: OfferedWheels = field(default_factory=OfferedWheels)  # of the running code
+
+    @property
+    def wheel(self) -> OwnWheel | None:
+        """The package for clients to install, if this code was installed."""
+        return self.wheels.current

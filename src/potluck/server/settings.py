@@ -22,7 +22,7 @@ from potluck.model.bounded_types import SmallCount
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.hours import parse_hours
 from potluck.model.task import HEARTBEATS_OF_SILENCE, Priority
-from potluck.server.alerts.settings import AlertSettings
+from potluck.server.chain.chain_settings import ChainSettings, read_payout_chain
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.http import exposure
 from potluck.wire.routes import DEFAULT_PORT
@@ -32,7 +32,7 @@ Duration = Annotated[float, Meta(gt=0, le=86_400)]
 Lifetime = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 
 
-class ServerSettings(AlertSettings, frozen=True, kw_only=True):
+class ServerSettings(ChainSettings, frozen=True, kw_only=True):
     data_directory: Path
     host: str = "127.0.0.1"  # the address to listen on; any but loopback needs TLS or a proxy
     port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT  # the port; 0: any free port
@@ -43,8 +43,6 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     registration: Registration = Registration.OPEN
     # The chain IDs that a sign-in message may name, separated by commas.
     chain_ids: tuple[int, ...] = (1,)
-    # RPC endpoints for verifying contract wallets, such as `1=https://…,10=https://…`.
-    chain_rpc_urls: Mapping[int, str] = {}
 
     database_url: str | None = None  # your own PostgreSQL, version 15 or later
     # `transaction` if that is the address of PgBouncer in transaction mode. See
@@ -109,6 +107,9 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     terminal_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0
     # A session ends after this time without use (30 days).
     session_seconds: Lifetime = 30 * 86_400.0
+    # How long a browser's refresh token that was just used gets the same successor again, because
+    # another tab sent it too or the response was lost; 0: not at all.
+    refresh_grace_seconds: Annotated[float, Meta(ge=0, le=60)] = 10.0
     # The longest time for which a wallet may authorise a node key (90 days).
     node_key_seconds: Lifetime = 90 * 86_400.0
     # How long two wallets that report the same device have to answer a challenge.
@@ -179,6 +180,8 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     caller_cache_seconds: Annotated[float, Meta(ge=0, le=2)] = 2.0
     # The same for the numbers of the whole pool.
     pool_cache_seconds: Annotated[float, Meta(ge=0, le=60)] = 1.0
+    # How long an instance shows the same market to all.
+    market_cache_seconds: Annotated[float, Meta(ge=0, le=60)] = 5.0
 
     # The operator's part of each reward, in hundredths of a percent.
     fee_basis_points: Annotated[int, Meta(ge=0, le=10_000)] = 0
@@ -187,9 +190,15 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     settle_poll_seconds: Duration = 5.0  # how often the leader looks for such attempts
     # How long a task has for its last checkpoint when its account's credit runs out; held for it.
     checkpoint_seconds: Duration = 60.0
+    # How long an epoch is; rewards are set aside for payouts at its end. Days end at midnight UTC.
+    epoch_seconds: Annotated[float, Meta(ge=1, le=366 * 86_400)] = 86_400.0
+    epoch_poll_seconds: Duration = 5.0  # how often the leader looks whether an epoch is over
 
     health_seconds: Duration = 1.0  # how often `/readyz` is updated, and the clock is compared
     storage_check_seconds: Duration = 30.0  # how often the disk and the object store are checked
+    # The folder of a built dashboard, if it is not the one in this package.
+    dashboard_directory: Path | None = None
+    dashboard_poll_seconds: Duration = 2.0  # how often the server looks for a new build of it
     # With less free space in the data directory than this, `/readyz` and the log warn.
     low_disk_bytes: Annotated[int, Meta(ge=0, le=2**62)] = 2**30
     # If this machine's clock differs from the database's by more than this, `/readyz` and the log
@@ -273,6 +282,7 @@ def read_settings(
     exposure.check(chosen.host, chosen, chosen.public_url)
     _check_times(chosen)
     _check_database(chosen)
+    read_payout_chain(chosen)
     explicit = {
         name for name in ServerSettings.__struct_fields__ if _is_explicit(name, options, variables)
     }

@@ -63,6 +63,12 @@ def own_postgres_of(settings: ServerSettings) -> str | None:
     return settings.database_direct_url or settings.database_url
 
 
+def find_ledger(settings: ServerSettings) -> str:
+    """The address for a process that only reads. The server runs, if the PostgreSQL is its own."""
+    named = settings.treasury_database_url or own_postgres_of(settings)
+    return named or running_url(settings.data_directory / "postgres")
+
+
 def check_server_exists(settings: ServerSettings) -> None:
     """Raises NotFound if the embedded PostgreSQL would have to be made first."""
     directory = settings.data_directory

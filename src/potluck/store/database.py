@@ -121,9 +121,13 @@ class Database:
         except TimeoutError:
             self._pool.terminate()
 
+    def terminate(self) -> None:
+        """Cuts all connections. Whatever waits for PostgreSQL, or asks it from now on, fails."""
+        self._pool.terminate()
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        async with self._share(), self.kept_transaction() as connection:
+        async with self._share(), self.reserved_transaction() as connection:
             yield connection
 
     @asynccontextmanager
@@ -135,7 +139,7 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def kept_transaction(self) -> AsyncIterator[Connection]:
+    async def reserved_transaction(self) -> AsyncIterator[Connection]:
         """On the reserved connection; only for renewing the leader's row."""
         async with self._connection() as connection, connection.transaction():
             if self._transaction_timeouts:
@@ -143,7 +147,7 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def kept_statement(self) -> AsyncIterator[Connection]:
+    async def reserved_statement(self) -> AsyncIterator[Connection]:
         """On a reserved connection; only for health checks."""
         async with self._connection() as connection:
             yield connection

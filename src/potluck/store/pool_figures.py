@@ -5,7 +5,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from potluck.decide.alerts.conditions import RewardsReading
 from potluck.store import backups
+from potluck.store.alerts import observations
+from potluck.store.chain import transactions
 from potluck.store.database import Connection
 from potluck.store.sql_files import load
 
@@ -35,6 +38,15 @@ class OutboxFigures(Struct, frozen=True):
     lag_seconds: float
 
 
+class ContractFigures(Struct, frozen=True):
+    """Of a rewards contract."""
+
+    contract: str
+    lag_blocks: int
+    is_stopped: bool
+    wait_seconds: float
+
+
 class PoolFigures(Struct, frozen=True):
     nodes: NodeFigures
     devices: tuple[DeviceFigures, ...]
@@ -42,6 +54,9 @@ class PoolFigures(Struct, frozen=True):
     balances_micro: Mapping[str, int]  # by purse
     outbox: OutboxFigures
     backed_up_at: datetime | None  # the end of the latest complete backup
+    rewards: RewardsReading
+    contracts: tuple[ContractFigures, ...] = ()
+    payout_transactions: Mapping[str, int] = {}  # by state
 
 
 class MovedCredit(Struct, frozen=True):
@@ -64,6 +79,9 @@ async def read_figures(connection: Connection) -> PoolFigures:
         dict(balances),
         OutboxFigures(**outbox),
         await backups.latest_finished_at(connection),
+        await observations.read_rewards(connection),
+        tuple(ContractFigures(**row) for row in await connection.fetch(*_sql.contracts())),
+        await transactions.count_by_state(connection),
     )
 
 

@@ -1,4 +1,4 @@
-"""Messages of administration: labels, credit taken back, cordoned nodes, all tasks of the pool."""
+"""Messages of administration: labels, credit taken back, nodes, all tasks of the pool."""
 
 from datetime import datetime
 from typing import Annotated
@@ -24,6 +24,10 @@ class TakeCredit(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Cordon(Struct, frozen=True, forbid_unknown_fields=True):
     reason: LineText = ""  # everyone in the pool sees it
+
+
+class RemoveNode(Struct, frozen=True, forbid_unknown_fields=True):
+    reason: LineText = ""  # for the audit log
 
 
 class PoolTask(Struct, frozen=True):

@@ -23,7 +23,7 @@ class AlertView(Struct, frozen=True):
     began_at: datetime  # when its condition was first seen
     fired_at: datetime | None = None
     resolved_at: datetime | None = None
-    told_at: datetime | None = None  # when the last message that it fires was made
+    notified_at: datetime | None = None  # when the last message that it fires was made
     node_id: NodeId | None = None
 
 

@@ -162,6 +162,13 @@ class TaskPage(Struct, frozen=True):
     next_cursor: str | None = None
 
 
+class TaskCounts(Struct, frozen=True):
+    """Tasks by state; each state is counted up to `counted_tasks`."""
+
+    counts: dict[TaskState, int]
+    counted_tasks: int
+
+
 # How a node begins its remarks about files that were not kept.
 OUTPUT_REMARK = "output: "
 

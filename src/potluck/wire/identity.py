@@ -57,6 +57,16 @@ class Refresh(Struct, frozen=True, forbid_unknown_fields=True):
     refresh_token: SecretText
 
 
+class BrowserTokens(Struct, frozen=True):
+    """An access token for a page. The refresh token is in a cookie that scripts cannot read."""
+
+    access_token: str
+    expires_in: float
+    account_id: AccountId
+    address: str
+    token_type: str = "Bearer"  # noqa: S105
+
+
 class NodeLogin(Struct, frozen=True, forbid_unknown_fields=True):
     """An EIP-4361 message, signed by a node key instead of a wallet."""
 
@@ -190,6 +200,7 @@ class KeyMade(Struct, frozen=True):
 
     secret: str
     key: KeyView
+    unusable_scopes: list[Scope] = []  # those for which the account lacks the role
 
 
 class KeysRevoked(Struct, frozen=True):

@@ -1,11 +1,11 @@
-"""Messages about an owner's machines: their activity and earnings."""
+"""Messages about an owner's machines: their activity, earnings and prices."""
 
 from datetime import date, datetime
 
 from msgspec import Struct
 
 from potluck.model.bounded_types import Count
-from potluck.model.device import Availability
+from potluck.model.device import Availability, DeviceKind
 from potluck.model.ids import DeviceId, NodeId
 from potluck.model.node import NodeState
 from potluck.wire.device_status import DeviceSample
@@ -51,6 +51,53 @@ class Earnings(Struct, frozen=True):
     reward_micro: int
     earned: list[Earned]
     used: UsedInAll = UsedInAll()
+
+
+class DevicePrice(Struct, frozen=True):
+    """A price for an hour of a whole device, and since when it applied."""
+
+    since: datetime
+    price_micro_per_hour: int
+
+
+class PriceHistory(Struct, frozen=True):
+    """Newest first. The oldest is from when the device was first seen."""
+
+    device_id: DeviceId
+    prices: list[DevicePrice]
+
+
+class ModelPrices(Struct, frozen=True):
+    """Prices on offer for one model, for an hour of a whole device."""
+
+    kind: DeviceKind
+    model: str
+    devices: int
+    owners: int
+    lowest_micro_per_hour: int
+    quarter_micro_per_hour: int  # a quarter of the devices cost no more
+    median_micro_per_hour: int
+    three_quarters_micro_per_hour: int
+    highest_micro_per_hour: int
+
+
+class PricesOnOffer(Struct, frozen=True):
+    """The models with the most devices first."""
+
+    models: list[ModelPrices]
+
+
+class PriceSuggestion(Struct, frozen=True):
+    """What similar devices of other owners earned in the last week, for an hour of work.
+
+    Without amounts if fewer than three owners had paid work: it would tell what one of them earns.
+    """
+
+    device_id: DeviceId
+    sentence: str
+    low_micro_per_hour: int | None = None  # a quarter of the owners earned no more
+    high_micro_per_hour: int | None = None  # a quarter earned more
+    busy_percent: int | None = None
 
 
 class AwayDevice(Struct, frozen=True):

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from potluck.model.account import Registration
 from potluck.wire import routes
 
 
@@ -29,6 +30,20 @@ class Installers(Struct, frozen=True):
     pip: str
     uv: str
     pipx: str
+
+
+class Joining(Struct, frozen=True):
+    """How to join this pool. The commands are for any shell."""
+
+    version: str  # of the server
+    url: str
+    registration: Registration  # whether a new wallet gets an account
+    run: str  # runs a first task
+    provide: str  # offers a machine
+    has_private_authority: (
+        bool  # then the commands pin its certificate, and skip it for the package
+    )
+    installers: Installers | None = None  # None: the server has no package to install
 
 
 def installers(url: str, package: Package, has_own_authority: bool) -> Installers:

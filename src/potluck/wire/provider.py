@@ -26,6 +26,7 @@ from potluck.wire.device_challenge import DeviceChallenge
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.owner_request import Wish
 from potluck.wire.signing.device_statement import DeviceStatement
+from potluck.wire.signing.receipt import MOST_RECEIPTS, NodeSignedReceipt, ReceiptsAnswer
 from potluck.wire.version import FIRST_PROTOCOL
 
 DeviceStatuses = Annotated[tuple[DeviceStatus, ...], Meta(max_length=MOST_DEVICES)]
@@ -63,6 +64,8 @@ class NodeRegistered(Struct, frozen=True):
     poll_seconds: float
     unbound: list[UnboundDevice] = []
     server_version: LineText = ""
+    signing_address: str = ""  # that countersigns receipts; empty if the server takes none
+    receipt_seconds: float = 0.0  # how often a long attempt with a price gets one
 
 
 class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,6 +101,7 @@ class Grant(Struct, frozen=True):
     secrets: dict[str, str] = {}  # sent here only; the node keeps them in memory
     checkpoint: BlobRef | None = None  # an archive from an earlier attempt to resume from
     traceparent: str | None = None  # of its trace, if the task was submitted with one
+    price_micro_per_hour: int = 0  # agreed, for all its devices
 
 
 class LeasesGranted(Struct, frozen=True):
@@ -117,6 +121,8 @@ class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
     memory_used_bytes: Count = 0
     devices: DeviceStatuses = ()
     wish: Count = 0  # the number of the last owner's request that the node has done
+    # In the order of their chain; repeated until they are countersigned.
+    receipts: Annotated[tuple[NodeSignedReceipt, ...], Meta(max_length=MOST_RECEIPTS)] = ()
 
 
 class HeartbeatAnswer(Struct, frozen=True):
@@ -128,6 +134,7 @@ class HeartbeatAnswer(Struct, frozen=True):
     wishes: list[Wish] = []
     unfunded: list[AttemptId] = []  # to stop with a checkpoint: the credit for them ran out
     checkpoint_seconds: float = 60.0  # the time for that
+    receipts: ReceiptsAnswer = ReceiptsAnswer()
 
 
 class Preparing(
@@ -232,6 +239,8 @@ def for_earlier_server(message: Struct) -> Struct:
         case RegisterNode(description=node):
             sandbox = replace(node.sandbox, takes_stdin=False)
             return replace(message, description=replace(node, sandbox=sandbox))
+        case Heartbeat():
+            return replace(message, receipts=())
         case Reports(reports=reports):
             return Reports(tuple(map(_earlier_report, reports)))
         case _:

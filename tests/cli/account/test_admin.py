@@ -9,7 +9,7 @@ from potluck.model.account import Role
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import TaskState
 from potluck.model.terms import TaskKind
-from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, SetLabel, TakeCredit
+from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, RemoveNode, SetLabel, TakeCredit
 from potluck.wire.identity import (
     AccountPage,
     AccountView,
@@ -90,10 +90,13 @@ def test_tasks_of_all_accounts(user: CommandLine, server: FakeServer) -> None:
     assert all(word in shown.stdout.decode() for word in ("task_1", "Ada Lovelace", NODE))
 
 
-def test_a_node_is_cordoned_and_uncordoned(user: CommandLine, server: FakeServer) -> None:
-    for path in ("cordon", "uncordon"):
+def test_a_node_is_cordoned_uncordoned_and_removed(user: CommandLine, server: FakeServer) -> None:
+    for path in ("cordon", "uncordon", "remove"):
         server.plays(f"/v1/nodes/{NODE}/{path}", says(None, 204))
     assert user.run("admin", "cordon", NODE, "--reason", "a fault").status == 0
     body = sent(server, f"/v1/nodes/{NODE}/cordon")
     assert msgspec.json.decode(body, type=Cordon) == Cordon("a fault")
     assert user.run("admin", "uncordon", NODE).status == 0
+    assert user.run("admin", "remove-node", NODE, "--reason", "sold").status == 0
+    body = sent(server, f"/v1/nodes/{NODE}/remove")
+    assert msgspec.json.decode(body, type=RemoveNode) == RemoveNode("sold")

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from potluck.model.credit import EntryKind
 from potluck.model.ids import AttemptId, TaskId
-from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary
+from potluck.wire.money.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import FakeServer, says
 

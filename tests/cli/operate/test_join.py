@@ -21,7 +21,7 @@ from tests.processes import ServerProcess
 
 OWN_MARK = (
     "from potluck.server.package_wheel import build_own_wheel;"
-    " print(build_own_wheel().package.sha256)"
+    " print(build_own_wheel({}).package.sha256)"
 )
 
 
@@ -61,7 +61,7 @@ def run_line(line: str, python: Path) -> "subprocess.CompletedProcess[str]":
 def lines(server: ServerProcess) -> dict[str, str]:
     """What the server printed for pip, and the same for uv."""
     has_own_authority = server.url.startswith("https")
-    package = build_own_wheel().package  # type: ignore[union-attr]
+    package = build_own_wheel({}).package  # type: ignore[union-attr]
     made = installers(server.url, package, has_own_authority)
     assert server.first["join"] == made.pip
     return {"pip": made.pip, "uv": made.uv}

@@ -98,7 +98,10 @@ def test_a_failed_task_shows_the_end_of_its_stderr_and_what_to_do(
     assert "\x1b" not in shown
     (why,) = (line for line in lines if line.startswith("why "))
     assert why.endswith("ModuleNotFoundError: No module named 'yaml'")
-    assert lines[at + 11].startswith("Hint: Run it with --with pyyaml") and '["pyyaml"]' in lines[at + 11]
+    assert (
+        lines[at + 11].startswith("Hint: Run it with --with pyyaml")
+        and '["pyyaml"]' in lines[at + 11]
+    )
     (answer,) = shown_of(user, server, task, "--json").lines()
     assert answer["stderr_tail"][0] == "line 11" and '["pyyaml"]' in answer["hint"]
 

@@ -109,6 +109,7 @@ ONCE: list[Call] = [
     ("admin.set_label", ("a", "ann")),
     ("admin.cordon", ("n",)),
     ("admin.uncordon", ("n",)),
+    ("admin.remove_node", ("n",)),
     ("admin.suspend", ("a",)),
     ("admin.resume", ("a",)),
     ("admin.set_quota", ("a", Quota())),

@@ -8,13 +8,16 @@ from msgspec.structs import replace
 from potluck.decide.alerts.conditions import (
     AlertLimits,
     Condition,
+    ContractReading,
     DeviceTrouble,
     InstanceReading,
     LostNode,
     PoolObservation,
     QueueReading,
     RequestCounts,
+    RewardsReading,
     find_conditions,
+    no_leader,
 )
 from potluck.decide.invariants import Violation
 from potluck.model.alert import AlertName
@@ -23,6 +26,7 @@ from potluck.model.ids import AccountId, DeviceId, NodeId
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 LIMITS = AlertLimits(
+    stuck=timedelta(hours=6),
     error_share=0.05,
     latency_seconds=1.0,
     least_requests=20,
@@ -31,6 +35,8 @@ LIMITS = AlertLimits(
     leader_terms=5,
     leader_seconds=600.0,
     round_seconds=20.0,
+    epoch_seconds=300.0,
+    payout_seconds=8 * 86_400.0,
 )
 FINE = PoolObservation(latest_backup_at=NOW - DAY)
 
@@ -132,6 +138,18 @@ def test_violations_are_of_the_ledger_or_of_the_rest_once_for_each_subject() -> 
     }
 
 
+def test_an_epoch_that_is_not_closed_and_rewards_that_are_not_paid() -> None:
+    assert names(rewards=RewardsReading(7, 300.0, 8 * 86_400.0, 1, 5)) == []
+    (late,) = conditions(rewards=RewardsReading(7, 301.0))
+    assert late.name is AlertName.EPOCH_LATE
+    assert late.detail == "Epoch 7 has been over for 5 min 1 s, and is not closed."
+    unpaid = RewardsReading(7, 0.0, 9 * 86_400.0, 2, 1_500_000)
+    (unpaid_condition,) = conditions(rewards=unpaid)
+    assert unpaid_condition.name is AlertName.PAYOUT_LATE
+    assert unpaid_condition.detail == "2 accounts wait for 1.5 credits, the longest for 9 d 0 h."
+    assert conditions(replace(LIMITS, payout_seconds=None), rewards=unpaid) == []
+
+
 def test_backups_are_watched_only_if_an_age_is_set() -> None:
     unwatched = replace(LIMITS, backup=None)
     assert conditions(unwatched, latest_backup_at=None) == []
@@ -143,7 +161,19 @@ def test_backups_are_watched_only_if_an_age_is_set() -> None:
 
 
 def test_no_leader_and_too_many_leaders() -> None:
-    (away,) = conditions(is_database_away=True, has_leader=False)
-    assert (away.name, away.detail) == (AlertName.NO_LEADER, "The database does not answer.")
-    assert names(has_leader=False) == [AlertName.NO_LEADER]
+    away, missing = no_leader(is_database_away=True), no_leader(is_database_away=False)
+    assert away.name is missing.name is AlertName.NO_LEADER
+    assert (away.detail, away.subject) == ("The database does not answer.", missing.subject)
     assert names(terms_begun=6) == [AlertName.LEADER_FLAPPING]
+
+
+def test_a_contract_that_stopped_and_one_that_is_late() -> None:
+    fine = ContractReading("0x1 on chain 1", None, None, None, NOW - timedelta(hours=5), 0)
+    assert names(contracts=(fine,)) == []
+    (stopped,) = conditions(contracts=(replace(fine, halted_because="A reorganisation."),))
+    assert (stopped.name, stopped.detail) == (AlertName.PAYOUTS_STOPPED, "A reorganisation.")
+    assert names(contracts=(replace(fine, unpaid_claims=1),)) == [AlertName.PAYOUTS_STOPPED]
+    waiting = replace(fine, waits_because="it is paused", waits_since=NOW - timedelta(hours=7))
+    (late,) = conditions(contracts=(waiting,))
+    assert late.name is AlertName.PAYOUT_STUCK
+    assert late.detail == "A payout by 0x1 on chain 1 has waited for 7 h 0 min: it is paused."

@@ -16,7 +16,9 @@ from potluck.model.alert import AlertName, AlertState
 from potluck.model.ids import NodeId
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
-RULES = MessageRules(timedelta(seconds=10), timedelta(hours=4), is_quiet=False)
+RULES = MessageRules(
+    timedelta(seconds=10), timedelta(hours=4), False, "https://pool.example/runbook"
+)
 
 
 def ago(seconds: float) -> datetime:
@@ -32,7 +34,7 @@ def lost(number: int, fired: float = 10, told: float | None = None) -> Alert:
         f"{node} is silent.",
         ago(fired + 300),
         ago(fired),
-        told_at=None if told is None else ago(told),
+        notified_at=None if told is None else ago(told),
         node_id=node,
         id=number,
     )
@@ -53,7 +55,7 @@ def test_twenty_nodes_lost_at_once_are_one_message() -> None:
     (message,) = due(*(lost(number, fired=10 if number == 1 else 1) for number in range(1, 21)))
     assert (message.kind, message.title) == (MessageKind.FIRING, "Potluck: 20 nodes lost")
     assert len(message.alerts) == 20 and "node_20 is silent." in message.body
-    assert message.body.endswith("NodeLost (warning): docs/alerts.md#nodelost")
+    assert message.body.endswith("NodeLost (warning): https://pool.example/runbook#nodelost")
 
 
 def test_a_message_does_not_grow_without_bounds() -> None:
@@ -87,7 +89,7 @@ def test_the_end_is_told_if_the_beginning_was() -> None:
         "Potluck: Resolved: 2 nodes lost",
     )
     assert due(resolved(lost(1, fired=20))) == []
-    told = replace(resolved(lost(1, fired=99, told=80)), resolve_told_at=ago(1))
+    told = replace(resolved(lost(1, fired=99, told=80)), resolve_notified_at=ago(1))
     assert due(told) == []
 
 

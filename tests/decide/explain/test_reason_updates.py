@@ -59,7 +59,7 @@ def test_there_is_more_to_tell_until_all_have_been_told() -> None:
     for number in range(10):
         pool.put_task(task(f"t{number}", memory_bytes=GIB + number))
     plans = [pool.plan(NOW, MANY) for _ in range(3)]
-    assert [plan.is_told for plan in plans] == [False, False, True]
+    assert [plan.has_all_reasons for plan in plans] == [False, False, True]
     assert len({each for plan in plans for each in plan.waiting}) == 10
 
 

@@ -22,7 +22,7 @@ def array(name: str, items: int = 10, **changes: object) -> WaitingTask:
 def planned(pool: Scheduler, now: float = NOW) -> list[SchedulerPlan]:
     """Round by round until there is nothing more to decide, nor to tell."""
     plans = [pool.plan(now, 1000)]
-    while not (plans[-1].is_complete and plans[-1].is_told):
+    while not (plans[-1].is_complete and plans[-1].has_all_reasons):
         plans.append(pool.plan(now, 1000))
     return plans
 

@@ -1,9 +1,13 @@
-"""How long a bystander waits while hostile accounts do their worst."""
+"""How long a bystander waits while hostile accounts do their worst, and while nobody does.
+
+In turns, because other programs on the machine delay both.
+"""
 
 import multiprocessing
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import urllib3
@@ -16,6 +20,9 @@ _EVERY_SECONDS = 0.05
 _LONGEST_SECONDS = 30
 
 
+_TURNS = 4
+
+
 def measure_bystander(
     url: str,
     bystander: Person,
@@ -23,6 +30,31 @@ def measure_bystander(
     seconds: float,
 ) -> dict[str, Any]:
     """`hostile` has the tokens of a session and of a node key of each account, and its requests."""
+    alone: list[float] = []
+    attacked: list[float] = []
+    sent = 0
+    for _ in range(_TURNS):
+        alone += _ask_again_and_again(url, bystander.token, seconds / _TURNS)
+        with _attackers(url, hostile, seconds / _TURNS) as counts:
+            attacked += _ask_again_and_again(url, bystander.token, seconds / _TURNS)
+        sent += sum(counts)
+    waits = {"alone": _waits(alone), "attacked": _waits(attacked)}
+    quiet, loaded = (each["p99_milliseconds"] for each in waits.values())
+    return {
+        "seconds": seconds,
+        "turns": _TURNS,
+        "hostile_accounts": len(hostile),
+        "hostile_requests": sent,
+        **waits,
+        "p99_ratio": round(loaded / max(quiet, 0.1), 1),
+    }
+
+
+@contextmanager
+def _attackers(
+    url: str, hostile: Mapping[tuple[str, str], Sequence[CostlyRequest]], seconds: float
+) -> Iterator[list[int]]:
+    """One process for each account; the list has what they sent, after the block."""
     context = multiprocessing.get_context("spawn")
     counts = context.Queue()
     attackers = [
@@ -31,18 +63,20 @@ def measure_bystander(
     ]
     for attacker in attackers:
         attacker.start()
-    times = sorted(_ask_again_and_again(url, bystander.token, seconds))
+    ready = [counts.get(timeout=60) for _ in attackers]  # 0 of each: it has started
+    yield ready
     for attacker in attackers:
         attacker.join()
-    sent = [counts.get(timeout=10) for _ in attackers]
+    ready[:] = [counts.get(timeout=10) for _ in attackers]
+
+
+def _waits(times: list[float]) -> dict[str, Any]:
+    ordered = sorted(times)
     return {
-        "seconds": seconds,
-        "hostile_accounts": len(hostile),
-        "hostile_requests": sum(sent),
-        "bystander_requests": len(times),
-        "median_milliseconds": _part(times, 0.5),
-        "p99_milliseconds": _part(times, 0.99),
-        "worst_milliseconds": _part(times, 1.0),
+        "requests": len(ordered),
+        "median_milliseconds": _part(ordered, 0.5),
+        "p99_milliseconds": _part(ordered, 0.99),
+        "worst_milliseconds": _part(ordered, 1.0),
     }
 
 
@@ -67,6 +101,7 @@ def _attack(
     """One after the other, without a pause; the clients leave the processor to the server."""
     os.nice(10)
     http = urllib3.PoolManager(retries=False, timeout=_LONGEST_SECONDS, maxsize=1)
+    counts.put(0)
     until, sent = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         for request in requests:

@@ -95,6 +95,20 @@ def _outcomes(lease: Lease, count: int) -> dict[str, Any]:
     return {"reports": [{"event": "items", "lease": lease, "outcomes": outcomes}]}
 
 
+def _in_turn(lease: Lease, count: int) -> list[dict[str, Any]]:
+    """So that no two in a row are of one kind."""
+    kinds = ("preparing", "started")
+    return [{"event": kinds[each % 2], "lease": lease} for each in range(count)]
+
+
+def _end(lease: Lease) -> dict[str, Any]:
+    return {"event": "finished", "lease": lease, "reason": "exit_status", "exit_code": 1}
+
+
+def _part(lease: Lease, number: int) -> dict[str, Any]:
+    return {"event": "items", "lease": lease, "outcomes": [[number, "exit_status", 0.0, 1, "x"]]}
+
+
 def _held(count: int) -> list[Lease]:
     return [
         {"attempt_id": f"attempt_01jd{each:022d}", "token": f"{each:043d}"} for each in range(count)
@@ -102,6 +116,7 @@ def _held(count: int) -> list[Lease]:
 
 
 _DOTTED = [".".join(f"k{each}" for each in range(200)) + f".n{number} = 1" for number in range(70)]
+_FOREIGN = [f"{number:03}{'漢字' * 98}" for number in range(200)]
 _REQUIREMENTS = ["dependencies = [", *(f'"p{n}>={"1." * 100}1",' for n in range(200)), "]"]
 
 _MAKERS: dict[str, tuple[Callable[[Person, Lease], Any], ...]] = {
@@ -114,6 +129,8 @@ _MAKERS: dict[str, tuple[Callable[[Person, Lease], Any], ...]] = {
         lambda *_: _function(1),
         lambda *_: {"spec": {**SCRIPT, "source": "# /// script\n" * 40_000}},
         lambda *_: {"spec": {**SCRIPT, "source": "#\n" * 250_000}},
+        lambda *_: {"spec": {**SCRIPT, "source": "# /// script\n# ///\nx\n" * 24_000}},
+        lambda *_: {"spec": {**SCRIPT, "source": "# /// script\n" + "#\n" * 250_000}},
         lambda *_: {"spec": SCRIPT, "items": 1_000_000},
         lambda *_: {"spec": SCRIPT, "matching regex '" * 60_000: 1},
     ),
@@ -126,6 +143,9 @@ _MAKERS: dict[str, tuple[Callable[[Person, Lease], Any], ...]] = {
         lambda *_: _tasks(100, _owned),
         lambda person, _: _tasks(MOST_SUBMITTED, lambda number: _dependent(person, number)),
         lambda *_: _tasks(20, _function),
+        lambda *_: _tasks(
+            9, lambda _: {"spec": {**_function(1)["spec"], "dependencies": _FOREIGN}}
+        ),
         lambda *_: _tasks(MOST_SUBMITTED, lambda number: {"spec": SCRIPT, "items": 1 + number}),
         lambda *_: _tasks(MOST_SUBMITTED, lambda number: {"spec": {**SCRIPT, "filename": "../x"}}),
         lambda *_: _tasks(14, lambda _: _block(_DOTTED)),
@@ -146,6 +166,8 @@ _MAKERS: dict[str, tuple[Callable[[Person, Lease], Any], ...]] = {
         lambda _, lease: _outcomes(lease, 1_000),
         lambda _, lease: {"reports": [{"event": "started", "lease": lease}] * 1_000},
         lambda *_: {"reports": [{"event": "started", "lease": each} for each in _held(1_000)]},
+        lambda _, lease: {"reports": [*_in_turn(lease, 998), _end(lease), _end(lease)]},
+        lambda _, lease: {"reports": [_part(lease, number) for number in range(1_000)]},
         lambda *_: {
             "reports": [
                 {"event": "finished", "lease": each, "reason": "completed", "exit_code": 0}

@@ -1,9 +1,9 @@
 """`make fuzz-cost`: which request of each operation takes the server's event loop the longest.
 
 Prints JSON: the worst request of each operation with the processor time of the loop's thread, and
-how long a bystander's `GET /v1/me` takes while three hostile accounts send the worst of all. Ends
-with 1 if a request takes longer than the limit, or the bystander waits longer than its own; both
-are scaled by the speed of the machine.
+how long a bystander's `GET /v1/me` takes while three hostile accounts send the worst of all, and
+while nobody does. Ends with 1 if a request takes longer than the limit, or the bystander waits
+longer than its own; both are scaled by the speed of the machine. It takes about fifteen minutes.
 """
 
 import argparse
@@ -158,8 +158,16 @@ def main() -> int:
                 waits = watch(directory / "watch", url, worst, objects, chosen)
     told = report(found, {"seed": chosen.seed, **facts}, waits, speed)
     print(json.dumps(told, indent=2))
-    late = waits.get("p99_milliseconds", 0) > MOST_WAIT_MILLISECONDS * told["slower_than_usual"]
-    return 1 if told["over"] or told["failures"] or late else 0
+    return 1 if told["over"] or told["failures"] or _is_late(waits, told) else 0
+
+
+def _is_late(waits: dict[str, Any], told: dict[str, Any]) -> bool:
+    """Not if the bystander waits that long alone too: then the machine is busy."""
+    if not waits:
+        return False
+    most = MOST_WAIT_MILLISECONDS * told["slower_than_usual"]
+    alone, attacked = (waits[each]["p99_milliseconds"] for each in ("alone", "attacked"))
+    return bool(attacked > most >= alone)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,8 @@ class CostSearch:
         if body is None:
             return None
         headers = {"Content-Type": content_type(operation.name)}
+        if operation.name in ("submit_task", "submit_tasks") and self._chance.random() < 0.3:
+            headers["Idempotency-Key"] = f"key {self._chance.random()}"
         return self._request(operation, QUERIES.get(operation.name, ""), body, headers)
 
     def _without_body(self, operation: Operation) -> Iterator[CostlyRequest]:

@@ -8,9 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.blob import Value
-from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
 from potluck.model.task import EndReason
-from potluck.model.task_spec import CommandSpec, ContainerSpec, TaskSpec
+from potluck.model.task_spec import (
+    MOST_ITEM_BYTES,
+    CommandSpec,
+    ContainerSpec,
+    ItemInputs,
+    TaskSpec,
+)
 from potluck.provider.sandbox.driver import Confinement, Driver, InputFailed, RunOutcome
 from potluck.wire import item_file
 from potluck.wire.provider import Grant

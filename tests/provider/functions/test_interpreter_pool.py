@@ -28,7 +28,7 @@ from potluck.provider.event import (
     DevicesWanted,
     GrantRefusal,
     ItemsEnded,
-    ShutdownAsked,
+    ShutdownRequested,
 )
 from potluck.provider.files import output_upload as collecting
 from potluck.provider.files.work_directory import InputFiles
@@ -490,7 +490,7 @@ async def test_idle_ones_make_way_for_what_needs_their_memory(
     [
         DevicesClosed({"cpu-1": GrantRefusal(EndReason.DECLINED, "closed")}),
         DevicesWanted({"cpu-1": 1.0}, EndReason.RECLAIMED),
-        ShutdownAsked(),
+        ShutdownRequested(),
     ],
     ids=["closed", "wanted", "shutdown"],
 )

@@ -355,6 +355,27 @@ async def test_a_finished_report_is_repeated_until_it_has_an_answer(server: Fake
     assert server.reports == [completed(lease)] * len(server.reports)
 
 
+async def test_reports_beyond_what_a_server_takes_at_once_follow_without_a_pause(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grants = [a_grant() for _ in range(4)]
+    pauses: list[int] = []
+
+    async def pause(tries: int, least_seconds: float = 0.0) -> None:
+        pauses.append(tries)
+
+    async with linked(server) as provider:
+        monkeypatch.setattr(provider.link, "pause", pause)
+        sender = ReportSender(provider.link, provider.tell)
+        server.report_codes = ["stale_lease", "unavailable", "unavailable", "unavailable"]
+        for grant in grants:
+            sender.send(completed(lease_of(grant)))
+        async with during(sender.run()):
+            accepted = [FinishAccepted(grant.attempt_id) for grant in grants[1:]]
+            await until(provider.heard(LeaseLost(grants[0].attempt_id), *accepted))
+    assert pauses == []
+
+
 async def test_what_is_said_behind_something_that_is_said_again_is_too(server: FakeServer) -> None:
     grant = a_grant(items=range(1))
     lease = lease_of(grant)

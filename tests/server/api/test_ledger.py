@@ -8,7 +8,7 @@ from potluck.consumer import Potluck
 from potluck.model.credit import EntryKind
 from potluck.model.error import InvalidInput
 from potluck.wire import routes
-from potluck.wire.ledger import LineBy
+from potluck.wire.money.ledger import LineBy
 from tests.processes import Api, ServerProcess
 from tests.wallets import Wallet
 

@@ -107,6 +107,9 @@ def test_nothing_in_it_names_a_task_an_account_or_a_machine(
     "header",
     [
         {"X-Forwarded-For": "203.0.113.7"},
+        {"X-Forwarded-Proto": "https"},
+        {"X-Forwarded-Port": "443"},
+        {"True-Client-IP": "203.0.113.7"},
         {"X-Real-IP": "203.0.113.7"},
         {"Forwarded": "for=203.0.113.7"},
         {"Via": "1.1 proxy"},
@@ -144,6 +147,7 @@ def test_a_key_needs_the_scope_and_its_account_the_role(server: ServerProcess) -
         (other, Scope.METRICS_READ, 403),
     ):
         made = owner.post("/v1/me/keys", {"name": "prometheus", "scopes": [scope]})
+        assert made["unusable_scopes"] == ([scope] if owner is other else [])
         reader = server.client(made["secret"])
         answer = reader.call("GET", "/metrics", X_Forwarded_For="203.0.113.7")
         assert answer.status == status, (scope, answer.data)

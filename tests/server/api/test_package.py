@@ -23,7 +23,7 @@ FOLDER = Path(potluck.__file__).parent
 
 @pytest.fixture(scope="module")
 def wheel() -> OwnWheel:
-    found = build_own_wheel()
+    found = build_own_wheel({})
     assert found is not None
     return found
 
@@ -100,15 +100,15 @@ def test_the_same_code_gives_the_same_bytes_whatever_lies_about(
         (copy / stray).parent.mkdir(exist_ok=True)
         (copy / stray).write_text("secret = 1")
     (copy / "linked.py").symlink_to("/etc/hostname")
-    assert assemble_wheel(distribution("potluck"), copy) == wheel
+    assert assemble_wheel(distribution("potluck"), copy, {}) == wheel
 
 
 def test_other_code_has_another_version(wheel: OwnWheel, tmp_path: Path) -> None:
     """Installers leave a package alone that is there in the same version."""
     (tmp_path / "__init__.py").write_text("one = 1")
-    one = assemble_wheel(distribution("potluck"), tmp_path).package
+    one = assemble_wheel(distribution("potluck"), tmp_path, {}).package
     (tmp_path / "__init__.py").write_text("one = 2")
-    other = assemble_wheel(distribution("potluck"), tmp_path).package
+    other = assemble_wheel(distribution("potluck"), tmp_path, {}).package
     assert len({one.version, other.version, wheel.package.version}) == 3
     assert one.version.startswith(f"{potluck.__version__}+h")
 

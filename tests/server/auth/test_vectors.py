@@ -13,7 +13,7 @@ import pytest
 
 from potluck.model.error import InvalidInput, NotSignedIn
 from potluck.server.auth.sign_in import is_for, is_in_force, verify_signature
-from potluck.server.contract_wallet import ContractWallets
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.wire.signing.sign_in_message import SignIn, moment, read, write

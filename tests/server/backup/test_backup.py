@@ -297,6 +297,7 @@ async def test_nodes_that_know_more_than_the_restored_server_go_on(
     assert len(late) == 1
 
     await restore(place, other, tmp_path / "restored")
+    assert await table(other, "SELECT DISTINCT state FROM nodes") == "silent", "until they return"
     database = await Database.connect(other, 8)
     try:
         again = await lead_again(pool, database, DirectoryBlobs(tmp_path / "restored" / "blobs"))

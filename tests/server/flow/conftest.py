@@ -9,7 +9,7 @@ import pytest
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
-from potluck.server.contract_wallet import ContractWallets
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.derived_keys import derive_keys
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender

@@ -1,26 +1,39 @@
 """What is counted of the flow, and the figures of the pool: on a real database."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
 
+from potluck.live.in_process import InProcessLive
 from potluck.model.device import Availability
 from potluck.model.error import Unavailable
+from potluck.model.event import EventKind
 from potluck.model.task import EndReason
+from potluck.server import topics
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.lease import lease
 from potluck.server.flow.notify.notify import notify_once
 from potluck.server.flow.schedule.dependents import resolve_dependencies_once
 from potluck.server.flow.schedule.schedule import schedule_once
+from potluck.server.flow.settle.payouts import mark_paid
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.leadership import LeadershipLoop
 from potluck.server.loops.pool_figures import PoolFiguresLoop
 from potluck.store import pool_figures
+from potluck.store.events.outbox import Event, PlacedEvent
 from potluck.wire.device_status import DeviceStatus
+from potluck.wire.money.rewards import PaidRow
 from potluck.wire.provider import Heartbeat, Started
 from tests.server.flow.pool import Pool, done, lease_of
+from tests.server.flow.settle.earning import close, earn, want_payout
+from tests.server.flow.settle.test_slices import SLICE, begin, run
+from tests.wallets import Wallet
+
+T = TypeVar("T")
 
 
 async def announced(pool: Pool) -> None:
@@ -80,6 +93,47 @@ async def test_the_start_of_a_task_that_fits_is_measured(pool: Pool) -> None:
     await announced(pool)
     assert value(pool, "potluck_task_start_seconds_count") == 1
     assert value(pool, "potluck_task_start_seconds_bucket", le="10.0") == 1
+
+
+async def test_a_start_that_is_told_before_its_round_has_ended_is_measured(pool: Pool) -> None:
+    """The node fetches as soon as it is woken, and another duty announces the start."""
+    node = await pool.offer()
+
+    class QuickNode(InProcessLive):
+        async def wake(self, topic: str) -> None:
+            if topic == topics.node(node.node_id):
+                (grant,) = await pool.fetch(node.node_id)
+                await pool.report(node.node_id, Started(lease_of(grant)))
+                await announced(pool)
+
+    memory = LeaderMemory(pool.services)
+    await memory.begin()
+    await pool.submit()
+    services = replace(pool.services, live=QuickNode())
+    await schedule_once(services, pool.leads, memory)
+    assert value(pool, "potluck_attempts_started_total") == 1
+    assert value(pool, "potluck_task_start_seconds_count") == 1
+
+
+async def test_a_task_that_could_not_be_assigned_is_not_expected_to_start(pool: Pool) -> None:
+    """When it starts at last, it may have waited."""
+    await pool.offer()
+    memory = LeaderMemory(pool.services)
+    await memory.begin()
+    waits = await pool.submit()
+    plan_in_thread = memory.planner
+
+    async def planner(work: Callable[[], T]) -> T:
+        planned = await plan_in_thread(work)
+        await pool.sql("UPDATE nodes SET cordoned_at = now()")
+        return planned
+
+    memory.planner = planner
+    await schedule_once(pool.services, pool.leads, memory)
+    assert value(pool, "potluck_scheduler_decisions_total", outcome="refused") == 1
+    event = Event(pool.alice, EventKind.TASK_RUNNING, waits.id)
+    pool.services.metrics.work.count([PlacedEvent(1, event, start_seconds=99.0)])
+    assert value(pool, "potluck_task_start_seconds_count") == 0
 
 
 async def test_a_task_that_waited_for_a_device_or_for_another_task_is_not_measured(
@@ -166,6 +220,36 @@ async def test_the_figures_of_a_pool(pool: Pool) -> None:
     assert value(pool, "potluck_ledger_credits", purse="issued") == -10
     assert value(pool, "potluck_ledger_imbalance_credits") == 0
     assert (value(pool, "potluck_outbox_events") or 0) > 0
+
+
+async def test_purses_sum_to_zero_while_a_slice_is_held_back(pool: Pool) -> None:
+    await begin(pool, fee_basis_points=500)
+    await run(pool, SLICE)
+    await collected(pool)
+    held_back = value(pool, "potluck_ledger_credits", purse="held_back")
+    assert held_back is not None and held_back > 0
+    assert value(pool, "potluck_ledger_imbalance_credits") == 0
+
+
+async def test_purses_sum_to_zero_after_payouts_and_late_rewards_are_shown(pool: Pool) -> None:
+    await want_payout(pool, pool.bob)
+    await earn(pool, 10, fee_basis_points=500)
+    await close(pool)
+    await mark_paid(pool.services, pool.alice, [PaidRow("a", Wallet("bob").address, 500_000)])
+    await pool.sql("UPDATE epochs SET closed_at = now() - interval '1 hour' WHERE number = 1")
+    await pool.sql(
+        "UPDATE epochs SET ends_at = now() - interval '2 hours',"
+        " starts_at = now() - interval '1 day' WHERE number = 2"
+    )
+    await collected(pool)
+    purses = [
+        value(pool, "potluck_ledger_credits", purse=purse)
+        for purse in ("claimable", "paid", "fees")
+    ]
+    assert purses == [9.0, 0.5, 0.5]
+    assert value(pool, "potluck_ledger_imbalance_credits") == 0
+    assert value(pool, "potluck_payout_age_seconds") == pytest.approx(3600, abs=60)
+    assert value(pool, "potluck_epoch_overdue_seconds") == pytest.approx(7200, abs=60)
 
 
 async def test_the_age_of_the_latest_backup(pool: Pool) -> None:

@@ -10,20 +10,20 @@ from potluck.server.http.settings import HttpSettings
 async def test_connections_that_wait_are_let_in_when_the_port_closes() -> None:
     came: list[socket.socket] = []
 
-    async def let_in(connection: socket.socket) -> None:
+    async def accept_connection(connection: socket.socket) -> None:
         came.append(connection)
 
     listening = socket.create_server(("127.0.0.1", 0))
-    door = TcpListener(listening, HttpSettings(), let_in)
-    door.open()
+    listener = TcpListener(listening, HttpSettings(), accept_connection)
+    listener.open()
     # More than are accepted at a time, and none of them yet: the loop has had no turn.
     clients = [socket.create_connection(listening.getsockname()) for _ in range(100)]
-    door.close()
+    listener.close()
     try:
         await asyncio.sleep(0)
         assert len(came) == len(clients)
         assert listening.fileno() == -1
     finally:
-        await door.wait_closed()
+        await listener.wait_closed()
         for each in (*clients, *came):
             each.close()

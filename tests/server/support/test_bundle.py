@@ -18,7 +18,8 @@ from potluck.cli.admin.local_server import run_locally
 from potluck.local.secret_patterns import MASK
 from potluck.model.error import OutputLost
 from potluck.server.settings import ServerSettings, read_settings
-from potluck.server.support.bundle import SupportBundle, server_address
+from potluck.server.support.bundle import SupportBundle
+from potluck.server.support.last_start import local_address
 from potluck.server.support.redaction import Redactor
 
 PASSWORD = "p@ss/word:with#signs"
@@ -130,9 +131,9 @@ async def test_what_helps_is_in_it(settings: ServerSettings, tmp_path: Path) -> 
     ],
 )
 def test_the_server_is_asked_where_it_listens(host: str, address: str, tmp_path: Path) -> None:
-    settings = ServerSettings(data_directory=tmp_path, host=host, port=8470)
-    assert server_address(settings) == address
-    assert server_address(replace(settings, tls="auto")) == address.replace("http:", "https:")
+    settings = ServerSettings(data_directory=tmp_path, host=host)
+    assert local_address(settings, 8470) == address
+    assert local_address(replace(settings, tls="auto"), 8470) == address.replace("http:", "https:")
 
 
 async def test_a_refusal_is_a_failure_and_no_part(settings: ServerSettings, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.credit import EntryKind
 from potluck.model.units import parse_moment, show_amount, show_credits, show_moment
-from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
+from potluck.wire.money.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
 
 _KIND_TEXTS = {
     EntryKind.GRANT: ("granted by an admin", Tone.GOOD),
@@ -21,9 +21,12 @@ _KIND_TEXTS = {
     EntryKind.CHARGE: ("spent on", Tone.WAITING),
     EntryKind.REWARD: ("earned by", Tone.GOOD),
     EntryKind.REFUND: ("refunded from", Tone.FAINT),
-    EntryKind.RELEASE: ("paid out for", Tone.GOOD),
+    EntryKind.RELEASE: ("paid for", Tone.GOOD),
     EntryKind.REVERSAL: ("returned for lost work of", Tone.FAINT),
     EntryKind.FEE: ("fee of the operator for", Tone.WAITING),
+    EntryKind.EPOCH: ("set aside for a payout", Tone.FAINT),
+    EntryKind.PAYOUT: ("paid outside of the pool", Tone.GOOD),
+    EntryKind.DEPOSIT: ("deposited in the contract", Tone.GOOD),
 }
 
 

@@ -9,7 +9,7 @@ from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.model.account import SCOPES, Credential, Scope
+from potluck.model.account import ROLE_FOR, SCOPES, Credential, Scope
 from potluck.model.error import InvalidInput
 from potluck.model.units import show_ahead, show_count, show_since
 from potluck.wire.identity import KeyView
@@ -64,6 +64,9 @@ def add_key(
         return
     screen.err.line(f"Made {new_key.key.id} for {', '.join(new_key.key.scopes)}:")
     screen.out.line(new_key.secret)
+    for unusable in new_key.unusable_scopes:
+        role = ROLE_FOR[unusable]
+        screen.err.line(f"Your account is no {role}: {unusable} will be refused.", Tone.BAD)
     screen.err.line("It is shown only once. To use it:")
     screen.err.line(f"  export POTLUCK_URL={url} POTLUCK_TOKEN=…", Tone.STRONG)
     if ca_file is not None:

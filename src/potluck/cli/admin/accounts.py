@@ -1,4 +1,4 @@
-"""`potluck admin accounts`, `roles`, `label`, `suspend`, `resume`, `grant` and `take`."""
+"""`potluck admin accounts`, `roles`, `label`, `suspend`, `resume`, `grant` and `revoke`."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -17,6 +17,12 @@ from potluck.wire.identity import AccountView
 AccountArgument = Annotated[
     str,
     typer.Argument(metavar="ACCOUNT", help="An account's id, wallet or label.", show_default=False),
+]
+AmountArgument = Annotated[
+    str, typer.Argument(metavar="CREDITS", help="Such as 25 or 0.5.", show_default=False)
+]
+ReasonOption = Annotated[
+    str, typer.Option(help="The reason, for the audit log.", show_default=False)
 ]
 
 
@@ -93,9 +99,7 @@ def resume(account: AccountArgument, server: ServerOption = None, json: JsonOpti
 
 def grant(
     account: AccountArgument,
-    amount: Annotated[
-        str, typer.Argument(metavar="CREDITS", help="Such as 25 or 0.5.", show_default=False)
-    ],
+    amount: AmountArgument,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -112,12 +116,10 @@ def grant(
     )
 
 
-def take(
+def revoke(
     account: AccountArgument,
-    amount: Annotated[
-        str, typer.Argument(metavar="CREDITS", help="Such as 25 or 0.5.", show_default=False)
-    ],
-    reason: Annotated[str, typer.Option(help="The reason, for the audit log.", show_default=False)],
+    amount: AmountArgument,
+    reason: ReasonOption,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -126,12 +128,25 @@ def take(
     change(
         ACCOUNT,
         account,
-        lambda admin, account_id: admin.take(account_id, amount_micro, reason),
+        lambda admin, account_id: admin.revoke(account_id, amount_micro, reason),
         {"amount_micro": -amount_micro},
         f"Took {show_amount(amount_micro)} from {account}.",
         server,
         json,
     )
+
+
+def take(
+    account: AccountArgument,
+    amount: AmountArgument,
+    reason: ReasonOption,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """The earlier name of `potluck admin revoke`."""
+    screen = Screen(json)
+    screen.err.line("`potluck admin take` is called `potluck admin revoke` now.", Tone.FAINT)
+    revoke(account, amount, reason, server, json)
 
 
 def label(

@@ -7,6 +7,7 @@ import typer
 
 from potluck.cli.admin.change import find_node
 from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.terminal.prompt import confirm
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.model.alert import AlertName, AlertState
@@ -84,11 +85,18 @@ def silence(
         typer.Option(metavar="SUBJECT", help="Only alerts of this device, instance or account."),
     ] = None,
     comment: Annotated[str, typer.Option(help="Why, for other admins.")] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before all alerts are silenced.")
+    ] = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """Send no messages about an alert for a while, of one node or of all."""
     screen, seconds = Screen(json), parse_seconds(lasting, "--for")
+    is_everything = name is None and node is None and subject is None
+    question = f"Nobody will be told of any alert for {show_seconds(seconds)}. Continue?"
+    if is_everything and not yes and not confirm(question, "--yes"):
+        raise typer.Abort
     with connect(server) as potluck:
         about = subject if node is None else find_node(potluck, node)
         made = potluck.admin.silence_alerts(NewSilence(name, about, seconds, comment))

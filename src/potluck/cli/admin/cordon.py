@@ -1,4 +1,4 @@
-"""`potluck admin cordon` and `uncordon`: whether a node gets new work."""
+"""`potluck admin cordon`, `uncordon` and `remove-node`: what admins do about a node."""
 
 from typing import Annotated
 
@@ -39,6 +39,28 @@ def uncordon(node: NodeArgument, server: ServerOption = None, json: JsonOption =
         lambda admin, node_id: admin.uncordon(node_id),
         {"cordoned": False},
         f"{printable(node)} gets new work again.",
+        server,
+        json,
+    )
+
+
+def remove_node(
+    node: NodeArgument,
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")] = "",
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Remove a node that has gone for good, whoever owns it.
+
+    Only a silent node can be removed. Its devices can be offered by other wallets then. If its
+    provider returns, it registers again.
+    """
+    change(
+        NODE,
+        node,
+        lambda admin, node_id: admin.remove_node(node_id, reason),
+        {"removed": True},
+        f"{printable(node)} is no longer in the pool.",
         server,
         json,
     )

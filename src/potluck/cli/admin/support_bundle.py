@@ -6,11 +6,7 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.admin.local_server import (
-    LocalServerOptions,
-    read_settings_of_existing,
-    run_locally,
-)
+from potluck.cli.admin.local_server import LocalServerOptions, read_local_settings, run_locally
 from potluck.cli.options import JsonOption, expand_option_groups
 from potluck.cli.terminal.screen import Screen
 from potluck.local.data_directory import data_dir_of
@@ -40,10 +36,19 @@ def support_bundle(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Collect what helps to find a fault into one archive, without secrets."""
+    """Collect what helps to find a fault into one archive, without secrets.
+
+    Run it on the server's machine, with the server's --data-dir. Its address and its settings are
+    those of its last start. A PostgreSQL of your own has to be named again.
+    """
     screen = Screen(json)
-    settings = read_settings_of_existing(options)
+    settings = read_local_settings(options)
+    from potluck.server.stored_data import check_server_exists
     from potluck.server.support.bundle import SupportBundle
+    from potluck.server.support.last_start import read_last_start
+
+    if read_last_start(settings.data_directory) is None:
+        check_server_exists(settings)
 
     path = output or Path(f"potluck-support-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
     logs = [*(log or ()), *_known_logs(settings.data_directory)]
@@ -59,5 +64,5 @@ def support_bundle(
 
 
 def _known_logs(directory: Path) -> list[Path]:
-    found = [data_dir_of(directory) / "logs" / "server.log"]
+    found = sorted((data_dir_of(directory) / "logs").glob("server.log*"))
     return [*found, *sorted((directory / "postgres" / "log").glob("*.log"))]

@@ -6,6 +6,7 @@ to the inbox; its log goes to a file.
 """
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -26,13 +27,18 @@ from potluck.wire.problem import Problem, to_error
 TAIL_LINES = 12
 _TAIL_BYTES = 16_384
 _LAST_OUTPUT_SECONDS = 1.0
+_EARLIER_LOGS = 7
 # May contain a password or a key; only the server gets them.
 _SERVER_ONLY = (
     "POTLUCK_DATABASE_URL",
+    "POTLUCK_DATABASE_DIRECT_URL",
     "POTLUCK_REDIS_URL",
     "POTLUCK_CHAIN_RPC_URLS",
     "POTLUCK_ENCRYPTION_KEY",
     "POTLUCK_ENCRYPTION_KEY_COMMAND",
+    "POTLUCK_ALERT_URLS",
+    "POTLUCK_SENTRY_DSN",
+    "POTLUCK_BACKUP_PASSPHRASE",
 )
 
 
@@ -79,10 +85,9 @@ class ChildProgram:
         self._problem: Problem | None = None
 
     def start(self, command: str, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
-        """Starts `potluck COMMAND` with a new log, and keeps the previous one."""
+        """Starts `potluck COMMAND` with a new log, and keeps those of earlier starts."""
         self._problem, self.is_draining = None, False
-        if self.log.exists():
-            self.log.replace(self.log.with_suffix(".log.previous"))
+        rotate_log(self.log)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "potluck", command, *arguments, "--json"],
@@ -152,6 +157,14 @@ class ChildProgram:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         self._inbox.put(ProgramLine(self.name, values))
+
+
+def rotate_log(log: Path) -> None:
+    """`server.log` becomes `server.log.1`, that `server.log.2`, and the oldest is dropped."""
+    paths = [log, *(log.with_name(f"{log.name}.{number + 1}") for number in range(_EARLIER_LOGS))]
+    for newer, older in reversed(list(itertools.pairwise(paths))):
+        if newer.exists():
+            newer.replace(older)
 
 
 def _child_environment(command: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from potluck.cli.operate.child_program import (
     StopSignal,
     exit_text,
 )
+from potluck.cli.operate.dashboard_builder import DASHBOARD, DashboardBuilder, sentence
 from potluck.cli.operate.first_task import FirstTask, start_first_task
 from potluck.cli.operate.operator import Operator, authorise_provider, sign_in_operator
 from potluck.cli.operate.welcome import show_welcome, warn_about_profile, warn_about_variables
@@ -75,6 +76,7 @@ class Platform:
         logs = plan.directory / "logs"
         self._server = ChildProgram(SERVER, logs / "server.log", self._inbox)
         self._provider = ChildProgram(PROVIDER, logs / "provider.log", self._inbox)
+        self._dashboard = DashboardBuilder(self._inbox)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
@@ -82,6 +84,7 @@ class Platform:
         """Returns after an orderly stop; raises if a child failed. Nothing is left running."""
         try:
             self._start()
+            self._dashboard.start()
             self._watch()
         except Interrupted:
             if self._screen.err.is_terminal:
@@ -195,7 +198,9 @@ class Platform:
         """Restarts a child that exits, until a signal arrives."""
         while True:
             event = self._hear(None)
-            if isinstance(event, ProgramEnded) and self._part(event.part).is_draining:
+            if isinstance(event, ProgramLine) and event.part == DASHBOARD:
+                self._show_dashboard(event.values)
+            elif isinstance(event, ProgramEnded) and self._part(event.part).is_draining:
                 self._say("The provider has stopped, as its owner asked. The server continues;")
                 self._say(
                     "the next `potluck up` starts the provider, unless --no-provider is given."
@@ -203,6 +208,11 @@ class Platform:
                 self._emit("provider_ended")
             elif isinstance(event, ProgramEnded):
                 self._revive(self._part(event.part), event.status)
+
+    def _show_dashboard(self, values: dict[str, Any]) -> None:
+        if text := sentence(values, self._profile.url):
+            self._say(text)
+        self._emit(DASHBOARD, state=values.get("event"), detail=values.get("detail", ""))
 
     def _revive(self, part: ChildProgram, status: int) -> None:
         error = part.failure(status)
@@ -283,6 +293,7 @@ class Platform:
 
     def _stop(self) -> None:
         """Stops the provider first, so it can return its work to the server."""
+        self._dashboard.stop()
         for part in (self._provider, self._server):
             if part.is_running:
                 self._say(f"Stopping the {part.name} …")

@@ -14,6 +14,7 @@ def show_welcome(pane: Pane, url: str, has_provider: bool, join_line: str | None
     potluck = command_name()
     port = urlsplit(url).port
     pane.line()
+    _show_address(pane, "dashboard", url)
     _show_address(pane, "API", url)
     _show_address(pane, "reference", f"{url}/docs")
     pane.line()

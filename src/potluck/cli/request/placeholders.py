@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from potluck.cli.request.items import Item, field_names, variable_name
 from potluck.cli.terminal.screen import printable
 from potluck.model.error import InvalidInput, TooLarge
-from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
+from potluck.model.task_spec import MOST_ITEM_BYTES, ItemInputs
 from potluck.wire.codec import decode_json, encode_json
 
 _NUMBER = "item"

@@ -176,10 +176,12 @@ class HelpGroup(PlainGroup):
 
 
 class ListingGroup(PlainGroup):
-    """Runs `list` if no command is named: `potluck keys` is `potluck keys list`."""
+    """Runs its default if no command is named: `potluck keys` is `potluck keys list`."""
+
+    default = "list"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         is_named = bool(args) and (args[0] in _HELP or not args[0].startswith("-"))
         if ctx.resilient_parsing:  # shell completion
             return super().parse_args(ctx, args)
-        return super().parse_args(ctx, args if is_named else ["list", *args])
+        return super().parse_args(ctx, args if is_named else [self.default, *args])

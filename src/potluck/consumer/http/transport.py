@@ -355,7 +355,7 @@ def call_api(
 
 class _Page(Protocol):
     @property
-    def next_cursor(self) -> str | None: ...
+    def next_cursor(self) -> str | int | None: ...
 
 
 P = TypeVar("P", bound=_Page)
@@ -365,7 +365,7 @@ def iter_pages(
     transport: Transport, route: Route, kind: type[P], query: Mapping[str, object] | None = None
 ) -> Iterator[P]:
     """All pages of a list, fetched as needed."""
-    cursor: str | None = None
+    cursor: str | int | None = None
     while True:
         page = call_api(transport, route, kind, query={**(query or {}), "cursor": cursor})
         yield page

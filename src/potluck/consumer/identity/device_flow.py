@@ -22,14 +22,14 @@ Sleep = Callable[[float], None]
 
 
 def ask_for_terminal(
-    door: Transport, invite: str | None = None, node_key: str | None = None
+    transport: Transport, invite: str | None = None, node_key: str | None = None
 ) -> TerminalAsked:
     """Gets a code to show; with `node_key`, the wallet is asked to authorise that key too."""
     body = TerminalAsk(get_machine_name(), node_key, invite)
-    return call_api(door, routes.ASK_FOR_TERMINAL, TerminalAsked, body=body)
+    return call_api(transport, routes.ASK_FOR_TERMINAL, TerminalAsked, body=body)
 
 
-def await_approval(door: Transport, asked: TerminalAsked, sleep: Sleep = time.sleep) -> Tokens:
+def await_approval(transport: Transport, asked: TerminalAsked, sleep: Sleep = time.sleep) -> Tokens:
     """Polls at the server's interval until the code is approved or has expired."""
     poll = TerminalPoll(asked.device_code)
     interval, waited = asked.interval, 0.0
@@ -37,7 +37,7 @@ def await_approval(door: Transport, asked: TerminalAsked, sleep: Sleep = time.sl
         sleep(interval)
         waited += interval
         try:
-            return call_api(door, routes.TERMINAL_TOKEN, Tokens, body=poll)
+            return call_api(transport, routes.TERMINAL_TOKEN, Tokens, body=poll)
         except AuthorizationPending:
             continue
         except SlowDown:

@@ -31,8 +31,8 @@ from potluck.wire.identity import Tokens
 class SavedSession:
     """The bearer of a profile's access token."""
 
-    def __init__(self, door: Transport):
-        self._door = door
+    def __init__(self, anonymous: Transport):
+        self._anonymous = anonymous
         self._session: Session | None = None
 
     def token(self) -> str:
@@ -48,10 +48,10 @@ class SavedSession:
         return refusal
 
     def close(self) -> None:
-        self._door.close()
+        self._anonymous.close()
 
     def _renew(self, refused: str | None) -> Session:
-        url = self._door.url
+        url = self._anonymous.url
         usable = self._usable(load_profile_for(url), refused)
         if usable is not None:
             return usable
@@ -75,22 +75,22 @@ class SavedSession:
 
     def _next(self, saved: Profile, session: Session) -> Tokens:
         try:
-            return refresh(self._door, session.refresh_token)
+            return refresh(self._anonymous, session.refresh_token)
         except NotSignedIn as error:
             try:
                 loaded = wallet.load(Path(saved.key_file) if saved.key_file else None)
             except (LocalError, NotSignedIn):
-                raise session_ended_error(self._door.url) from error
+                raise session_ended_error(self._anonymous.url) from error
             if loaded.address != session.address:
-                raise session_ended_error(self._door.url) from error
-            return sign_in(self._door, loaded)
+                raise session_ended_error(self._anonymous.url) from error
+            return sign_in(self._anonymous, loaded)
 
     def _ends_soon(self, session: Session) -> bool:
-        margin = timedelta(seconds=self._door.patience.renew_seconds)
+        margin = timedelta(seconds=self._anonymous.patience.renew_seconds)
         return datetime.now(UTC) + margin >= session.access_expires_at
 
 
-def replace_profile(door: Transport, profile: Profile) -> Path:
+def replace_profile(anonymous: Transport, profile: Profile) -> Path:
     """Saves the profile, then tries to end the replaced session at the same server, whose tokens
     are gone from this machine."""
     with lock_profile():
@@ -98,15 +98,17 @@ def replace_profile(door: Transport, profile: Profile) -> Path:
         path = save_profile(profile)
     if previous is not None and previous.session is not None:
         with contextlib.suppress(PotluckError):
-            _end(door, previous.session)
+            _end(anonymous, previous.session)
     return path
 
 
-def _end(door: Transport, session: Session) -> None:
+def _end(anonymous: Transport, session: Session) -> None:
     token = session.access_token
     if datetime.now(UTC) >= session.access_expires_at:
-        token = refresh(door, session.refresh_token).access_token
-    with closing(Transport(door.url, door.patience, door.ca_file, FixedToken(token))) as transport:
+        token = refresh(anonymous, session.refresh_token).access_token
+    with closing(
+        Transport(anonymous.url, anonymous.patience, anonymous.ca_file, FixedToken(token))
+    ) as transport:
         send_command(transport, routes.LOGOUT)
 
 

@@ -18,14 +18,14 @@ STATEMENT = "Sign in to this Potluck pool."
 _CLOCK = timedelta(minutes=10)
 
 
-def sign_in(door: Transport, wallet: Wallet, invite: str | None = None) -> Tokens:
+def sign_in(transport: Transport, wallet: Wallet, invite: str | None = None) -> Tokens:
     """Signs in through an anonymous transport."""
-    nonce = get_challenge(door)
+    nonce = get_challenge(transport)
     now = datetime.now(UTC)
-    message = sign_in_text(door.url, nonce, wallet.address, STATEMENT, now)
+    message = sign_in_text(transport.url, nonce, wallet.address, STATEMENT, now)
     login = Login(message, wallet.sign(text_digest(message)), invite, get_machine_name())
     try:
-        return call_api(door, routes.LOGIN, Tokens, body=login)
+        return call_api(transport, routes.LOGIN, Tokens, body=login)
     except NotSignedIn as error:
         if not timedelta() < nonce.expires_at - now < _CLOCK:
             raise BadSettings(
@@ -35,9 +35,9 @@ def sign_in(door: Transport, wallet: Wallet, invite: str | None = None) -> Token
         raise
 
 
-def refresh(door: Transport, refresh_token: str) -> Tokens:
+def refresh(transport: Transport, refresh_token: str) -> Tokens:
     """The next pair of tokens. Never retried: using a refresh token twice ends its session."""
-    return call_api(door, routes.REFRESH, Tokens, body=Refresh(refresh_token))
+    return call_api(transport, routes.REFRESH, Tokens, body=Refresh(refresh_token))
 
 
 def get_challenge(transport: Transport) -> Challenge:

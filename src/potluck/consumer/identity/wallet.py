@@ -41,6 +41,10 @@ class Wallet:
     def sign(self, digest: bytes) -> str:
         return sign(self._key, digest)
 
+    def reveal_key(self) -> bytes:
+        """For signing transactions. The caller neither stores nor shows it."""
+        return self._key
+
     def __repr__(self) -> str:
         return f"Wallet({self.address})"
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from potluck.decide.invariants import Violation
 from potluck.model.alert import AlertName
 from potluck.model.ids import AccountId, DeviceId, NodeId
-from potluck.model.units import show_bytes, show_count, show_seconds
+from potluck.model.units import show_amount, show_bytes, show_count, show_seconds
 
 # The subject of alerts that are not about one thing.
 POOL = "pool"
@@ -71,6 +71,27 @@ class QueueReading(Struct, frozen=True):
     round_age_seconds: float  # since the scheduler last completed a round
 
 
+class RewardsReading(Struct, frozen=True):
+    """How late rewards are."""
+
+    epoch: int = 0  # the open one
+    epoch_overdue_seconds: float = 0.0  # since it is over; 0 while it is not
+    payout_age_seconds: float = 0.0  # since the first epoch that is not paid was closed; 0 if none
+    late_accounts: int = 0  # with rewards that are not paid
+    claimable_micro: int = 0
+
+
+class ContractReading(Struct, frozen=True):
+    """A rewards contract."""
+
+    contract: str  # with its chain
+    halted_because: str | None
+    waits_because: str | None
+    waits_since: datetime | None
+    open_since: datetime | None  # of a transaction that is not settled
+    unpaid_claims: int  # that the ledger does not cover
+
+
 class PoolObservation(Struct, frozen=True):
     lost_nodes: tuple[LostNode, ...] = ()
     devices: tuple[DeviceTrouble, ...] = ()
@@ -79,8 +100,8 @@ class PoolObservation(Struct, frozen=True):
     violations: tuple[Violation, ...] = ()
     terms_begun: int = 0  # within the window
     latest_backup_at: datetime | None = None
-    has_leader: bool = True
-    is_database_away: bool = False
+    rewards: RewardsReading | None = None
+    contracts: tuple[ContractReading, ...] = ()
 
 
 class AlertLimits(Struct, frozen=True):
@@ -89,9 +110,12 @@ class AlertLimits(Struct, frozen=True):
     least_requests: int
     certificate: timedelta
     backup: timedelta | None
+    stuck: timedelta  # how long a payout by a contract may not proceed
     leader_terms: int
     leader_seconds: float
     round_seconds: float  # a scheduler without a complete round for this time does not work
+    epoch_seconds: float = 300.0  # how late an epoch may be closed
+    payout_seconds: float | None = None  # how late rewards may be paid; None: any time
 
 
 def find_conditions(
@@ -106,7 +130,16 @@ def find_conditions(
         *_violations(observed),
         *_backup(observed, limits, now),
         *_leadership(observed, limits),
+        *_rewards(observed, limits),
+        *_payouts(observed, limits, now),
     ]
+
+
+def no_leader(*, is_database_away: bool) -> Condition:
+    """Found by any instance: nobody observes the pool then."""
+    database = "The database does not answer."
+    leader = "The database answers, but no instance leads."
+    return Condition(AlertName.NO_LEADER, POOL, database if is_database_away else leader)
 
 
 def _nodes(observed: PoolObservation, now: datetime) -> Iterator[Condition]:
@@ -196,11 +229,38 @@ def _backup(observed: PoolObservation, limits: AlertLimits, now: datetime) -> It
 
 
 def _leadership(observed: PoolObservation, limits: AlertLimits) -> Iterator[Condition]:
-    if observed.is_database_away:
-        yield Condition(AlertName.NO_LEADER, POOL, "The database does not answer.")
-    elif not observed.has_leader:
-        yield Condition(AlertName.NO_LEADER, POOL, "The database answers, but no instance leads.")
     if observed.terms_begun > limits.leader_terms:
         seconds = show_seconds(limits.leader_seconds)
         detail = f"{observed.terms_begun} terms began within {seconds}."
         yield Condition(AlertName.LEADER_FLAPPING, POOL, detail)
+
+
+def _rewards(observed: PoolObservation, limits: AlertLimits) -> Iterator[Condition]:
+    rewards = observed.rewards
+    if rewards is None:
+        return
+    if rewards.epoch_overdue_seconds > limits.epoch_seconds:
+        late = show_seconds(rewards.epoch_overdue_seconds)
+        detail = f"Epoch {rewards.epoch} has been over for {late}, and is not closed."
+        yield Condition(AlertName.EPOCH_LATE, POOL, detail)
+    if limits.payout_seconds is not None and rewards.payout_age_seconds > limits.payout_seconds:
+        age, amount = show_seconds(rewards.payout_age_seconds), show_amount(rewards.claimable_micro)
+        accounts = show_count(rewards.late_accounts, "account waits", "accounts wait")
+        detail = f"{accounts} for {amount}, the longest for {age}."
+        yield Condition(AlertName.PAYOUT_LATE, POOL, detail)
+
+
+def _payouts(observed: PoolObservation, limits: AlertLimits, now: datetime) -> Iterator[Condition]:
+    for reading in observed.contracts:
+        if reading.halted_because is not None:
+            yield Condition(AlertName.PAYOUTS_STOPPED, reading.contract, reading.halted_because)
+        elif reading.unpaid_claims:
+            claims = show_count(reading.unpaid_claims, "claim", "claims")
+            detail = f"{claims} of {reading.contract} are more than the ledger has assigned to it."
+            yield Condition(AlertName.PAYOUTS_STOPPED, reading.contract, detail)
+        since = [each for each in (reading.waits_since, reading.open_since) if each is not None]
+        if since and now - min(since) > limits.stuck:
+            age = show_seconds((now - min(since)).total_seconds())
+            why = reading.waits_because or "a transaction is not in the chain"
+            detail = f"A payout by {reading.contract} has waited for {age}: {why.rstrip('.')}."
+            yield Condition(AlertName.PAYOUT_STUCK, reading.contract, detail)

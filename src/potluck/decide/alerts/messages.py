@@ -31,6 +31,7 @@ class MessageRules(Struct, frozen=True):
     group: timedelta
     repeat: timedelta
     is_quiet: bool  # in quiet hours only critical alerts are told
+    runbook_url: str  # of the page with a section for each alert
 
 
 class AlertMessage(Struct, frozen=True):
@@ -68,31 +69,37 @@ def is_silenced(alert: Alert, silences: Iterable[Silence], now: datetime) -> boo
     )
 
 
-def compose_one(alert: Alert, kind: MessageKind) -> AlertMessage:
+def compose_one(alert: Alert, kind: MessageKind, runbook_url: str) -> AlertMessage:
     """About one alert, immediately."""
-    return _message(kind, [alert])
+    return _message(kind, [alert], runbook_url)
 
 
 def _firing(alerts: list[Alert], rules: MessageRules, now: datetime) -> list[AlertMessage]:
     """New ones wait for each other; whatever is due takes the others along."""
     firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
-    new = [alert for alert in firing if alert.told_at is None]
-    due = any(alert.fired_at is not None and alert.fired_at <= now - rules.group for alert in new)
-    told = [alert for alert in firing if alert.told_at is not None]
-    is_over = any(each.told_at is not None and each.told_at <= now - rules.repeat for each in told)
-    messages = [_message(MessageKind.FIRING, new)] if due else []
-    return messages + ([_message(MessageKind.REPEATED, told)] if is_over else [])
+    new = [alert for alert in firing if alert.notified_at is None]
+    known = [alert for alert in firing if alert.notified_at is not None]
+    repeat_before = now - rules.repeat
+    is_due = any(alert.fired_at and alert.fired_at <= now - rules.group for alert in new)
+    is_due_again = any(alert.notified_at and alert.notified_at <= repeat_before for alert in known)
+    groups = {
+        MessageKind.FIRING: new if is_due else [],
+        MessageKind.REPEATED: known if is_due_again else [],
+    }
+    return [_message(kind, group, rules.runbook_url) for kind, group in groups.items() if group]
 
 
 def _resolved(alerts: list[Alert], rules: MessageRules, now: datetime) -> list[AlertMessage]:
-    """Of those that were told to fire."""
+    """Of those whose beginning was sent."""
     resolved = [
         alert
         for alert in alerts
-        if alert.state is AlertState.RESOLVED and alert.told_at and not alert.resolve_told_at
+        if alert.state is AlertState.RESOLVED
+        and alert.notified_at
+        and not alert.resolve_notified_at
     ]
     due = any(each.resolved_at and each.resolved_at <= now - rules.group for each in resolved)
-    return [_message(MessageKind.RESOLVED, resolved)] if due else []
+    return [_message(MessageKind.RESOLVED, resolved, rules.runbook_url)] if due else []
 
 
 _PREFIXES = {
@@ -102,7 +109,7 @@ _PREFIXES = {
 }
 
 
-def _message(kind: MessageKind, alerts: list[Alert]) -> AlertMessage:
+def _message(kind: MessageKind, alerts: list[Alert], runbook_url: str) -> AlertMessage:
     name = alerts[0].name
     facts = ALERTS[name]
     what = facts.one if len(alerts) == 1 else f"{len(alerts)} {facts.several}"
@@ -110,5 +117,6 @@ def _message(kind: MessageKind, alerts: list[Alert]) -> AlertMessage:
     if len(alerts) > _MOST_LINES:
         lines.append(f"- and {len(alerts) - _MOST_LINES} more")
     heading = [] if kind is MessageKind.RESOLVED else [facts.meaning]
-    body = "\n".join([*heading, *lines, f"{name} ({facts.severity}): {runbook_anchor(name)}"])
+    link = f"{name} ({facts.severity}): {runbook_url}#{runbook_anchor(name)}"
+    body = "\n".join([*heading, *lines, link])
     return AlertMessage(name, kind, f"Potluck: {_PREFIXES[kind]}{what}", body, tuple(alerts))

@@ -19,8 +19,8 @@ class Alert(Struct, frozen=True):
     began_at: datetime  # when its condition was first seen
     fired_at: datetime | None = None
     resolved_at: datetime | None = None
-    told_at: datetime | None = None  # the last message that it fires
-    resolve_told_at: datetime | None = None
+    notified_at: datetime | None = None  # the last message that it fires
+    resolve_notified_at: datetime | None = None
     account_id: AccountId | None = None
     node_id: NodeId | None = None
     id: int | None = None  # None until it is stored

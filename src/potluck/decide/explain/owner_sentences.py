@@ -254,13 +254,13 @@ def _named(
 
 
 def _sandboxes(node: FreeNode, asked: TaskCounts) -> dict[str, str]:
-    wanted = _named(lambda task: _said(task.requirements.sandbox))(node, asked)
+    wanted = _named(lambda task: _as_list(task.requirements.sandbox))(node, asked)
     has = {node.strength_for(task.kind) or node.sandbox for task, _ in asked}
     return {**wanted, "has": " or ".join(sorted(has))}
 
 
 def _pythons(node: FreeNode, asked: TaskCounts) -> dict[str, str]:
-    wanted = _named(lambda task: _said(task.requirements.python))(node, asked)
+    wanted = _named(lambda task: _as_list(task.requirements.python))(node, asked)
     return {**wanted, "has": node.python or "an unknown version"}
 
 
@@ -277,7 +277,7 @@ def _away(node: FreeNode, _asked: TaskCounts) -> dict[str, str]:
     return {"has": ", ".join(sorted(why))}
 
 
-def _said(value: str | None) -> list[str]:
+def _as_list(value: str | None) -> list[str]:
     return [] if value is None else [str(value)]
 
 
@@ -286,10 +286,10 @@ _ABOUT: dict[str, Callable[[FreeNode, TaskCounts], dict[str, str]]] = {
     Refusal.KIND: _named(lambda task: [task.kind]),
     Refusal.SANDBOX: _sandboxes,
     Refusal.PYTHON: _pythons,
-    Refusal.DEVICE_KIND: _named(lambda task: _said(task.requirements.device_kind)),
-    Refusal.DEVICE_VENDOR: _named(lambda task: _said(task.requirements.device_vendor)),
-    Refusal.DEVICE_MODEL: _named(lambda task: _said(task.requirements.device_model)),
-    Refusal.COMPUTE_CAPABILITY: _named(lambda task: _said(task.requirements.compute_capability)),
+    Refusal.DEVICE_KIND: _named(lambda task: _as_list(task.requirements.device_kind)),
+    Refusal.DEVICE_VENDOR: _named(lambda task: _as_list(task.requirements.device_vendor)),
+    Refusal.DEVICE_MODEL: _named(lambda task: _as_list(task.requirements.device_model)),
+    Refusal.COMPUTE_CAPABILITY: _named(lambda task: _as_list(task.requirements.compute_capability)),
     Refusal.TASK_KIND: _named(lambda task: [task.kind]),
     Refusal.DEVICE_AWAY: _away,
 }

@@ -138,6 +138,9 @@ class PoolCapacity:
             self.pool.give(capacity, attempt, attempt.shares)
             self._has_gained = True
 
+    def owner_of(self, node_id: NodeId) -> AccountId:
+        return self._node_capacity(node_id).node.account_id
+
     def refusals(self, task: WaitingTask) -> Counter[Refusal]:
         return count_refusals(self._candidates_of(task).demand, task.account_id, self.pool)
 

@@ -71,6 +71,10 @@ class DryRun:
     def _is_owned(self, capacity: NodeCapacity) -> bool:
         return not self._owners or capacity.node.wallet in self._owners
 
+    def _is_own(self, capacity: NodeCapacity) -> bool:
+        """Whether the task is for its own account's devices only, which cost it nothing."""
+        return len(self._owners) == 1 and capacity.node.account_id == self.task.account_id
+
     def chances(self, may_use: Callable[[NodeId], bool] | None) -> list[FittingNode]:
         """The nodes that fit now, the cheapest first."""
         found = [
@@ -84,7 +88,8 @@ class DryRun:
         """With the cheapest of the devices that a placement would choose from."""
         free = self._demand.free(capacity, self.task.account_id)
         taken = min(choices(self._demand, capacity, free), key=price_of)
-        return FittingNode(capacity, price_of(taken), sum(each.milli for each in taken))
+        price = 0 if self._is_own(capacity) else price_of(taken)
+        return FittingNode(capacity, price, sum(each.milli for each in taken))
 
     def on(self, _: WaitingTask, node_id: NodeId) -> UsableDevices | None:
         """The suitable devices of a node; None if it could never take the task."""
@@ -132,6 +137,8 @@ class DryRun:
 
     def _prices_of(self, capacity: NodeCapacity) -> tuple[int, int]:
         """The lowest and the highest price of an hour on such a node."""
+        if self._is_own(capacity):
+            return 0, 0
         known = self._prices.get(capacity.profile)
         if known is None:
             usable = sorted(self._usable(capacity), key=lambda each: each.price * each.milli)

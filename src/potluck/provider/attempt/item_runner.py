@@ -26,9 +26,8 @@ import msgspec
 from msgspec.structs import replace
 
 from potluck.model.blob import Value
-from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
 from potluck.model.task import EndReason
-from potluck.model.task_spec import FunctionSpec, ScriptSpec
+from potluck.model.task_spec import MOST_ITEM_BYTES, FunctionSpec, ItemInputs, ScriptSpec
 from potluck.provider.attempt.item_blame import Blame, assign_blame
 from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.files.work_directory import AttemptFiles, InputFiles

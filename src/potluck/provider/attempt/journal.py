@@ -19,6 +19,7 @@ from msgspec import Struct
 from potluck.local.durable_files import sync, write_all
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
+from potluck.provider.holding import WorkFacts
 from potluck.wire.provider import Finished, ItemsDone
 
 _HEAD = struct.Struct("<II")
@@ -47,17 +48,26 @@ _FILE = "journal"
 _REWRITE_FROM_RECORDS = 1_000
 
 
+class WorkTimes(Struct, frozen=True):
+    """When the consumer's code ran, in milliseconds since 1970; 0 if it did not."""
+
+    started_at_ms: int = 0
+    ended_at_ms: int = 0
+
+
 class Leased(Struct, frozen=True, tag_field="record", tag="leased"):
     """This node holds the attempt."""
 
     lease: Lease
     task_id: TaskId
+    facts: WorkFacts | None = None  # for its receipt
 
 
 class Concluded(Struct, frozen=True, tag_field="record", tag="concluded"):
     """The attempt has ended with this outcome."""
 
     finished: Finished
+    times: WorkTimes | None = None  # for its receipt
 
 
 class ItemsCounted(Struct, frozen=True, tag_field="record", tag="counted"):
@@ -88,6 +98,7 @@ _NEED_NO_SYNC = (Leased, OutcomesDelivered, Forgotten)
 class JournalEntry(Struct):
     leased: Leased
     finished: Finished | None = None
+    times: WorkTimes | None = None
     outcomes: dict[int, ItemsDone] = {}  # by the first item of each
 
 
@@ -166,8 +177,9 @@ def _apply(kept: dict[AttemptId, JournalEntry], record: Record) -> None:
     match record:
         case Leased(lease):
             kept[lease.attempt_id] = JournalEntry(record)
-        case Concluded(finished) if finished.lease.attempt_id in kept:
-            kept[finished.lease.attempt_id].finished = finished
+        case Concluded(finished, times) if finished.lease.attempt_id in kept:
+            entry = kept[finished.lease.attempt_id]
+            entry.finished, entry.times = finished, times
         case ItemsCounted(report) if report.lease.attempt_id in kept:
             kept[report.lease.attempt_id].outcomes[report.first_item] = report
         case OutcomesDelivered(attempt_id, item) if attempt_id in kept:
@@ -177,7 +189,7 @@ def _apply(kept: dict[AttemptId, JournalEntry], record: Record) -> None:
 
 
 def _records(kept: JournalEntry) -> list[Record]:
-    concluded = [] if kept.finished is None else [Concluded(kept.finished)]
+    concluded = [] if kept.finished is None else [Concluded(kept.finished, kept.times)]
     return [kept.leased, *map(ItemsCounted, kept.outcomes.values()), *concluded]
 
 

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 import potluck
 from potluck.model.device import DeviceDescription, Measured
 from potluck.model.error import Conflict, InvalidInput, PotluckError
+from potluck.model.ids import NodeId
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.terms import TaskKind
-from potluck.provider.announcement import Announce, OfferRefused
+from potluck.provider.announcement import Announce, OfferRefused, RegistrationDone
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.data_directory import load_node_id
 from potluck.provider.detect.report import Detection
@@ -70,6 +71,18 @@ class NodeOffer:
             described,
             sandbox=_without_images(self.sandbox, self._rules),
             containers=self.containers if self._rules.limits.has_containers else None,
+        )
+
+    def registered(self, node_id: NodeId) -> RegistrationDone:
+        described = self.describe()
+        return RegistrationDone(
+            node_id,
+            self._settings.url,
+            described.name,
+            described.devices,
+            described.sandbox,
+            self.own_tasks_only,
+            described.containers,
         )
 
     def say_also(

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from potluck.local.shielded import finish_despite_cancel
 from potluck.provider.control.message import WarmNow
-from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownAsked
+from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownRequested
 from potluck.provider.functions.interpreter import Interpreter, WarmKey, device_uuids
 from potluck.provider.sandbox.driver import Confinement, Driver, Errand, Output, StopRequest
 from potluck.wire.provider import Grant
@@ -118,7 +118,7 @@ class WarmPool:
                 self._end_on_devices(set(refusals))
             case DevicesWanted(grace_seconds):
                 self._end_on_devices(set(grace_seconds))
-            case ShutdownAsked():
+            case ShutdownRequested():
                 self._start_ending(list(self._idle))
 
     async def close(self) -> None:

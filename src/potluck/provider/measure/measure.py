@@ -32,12 +32,12 @@ async def measure(
         return None
     measured = await _benchmark(found.opencl_uuid, timeout_seconds)
     if measured is not None:
-        _keep(data_directory, {**_kept(data_directory), _key(device): measured})
+        _keep(data_directory, {**_saved_measurements(data_directory), _key(device): measured})
     return measured
 
 
 def measured_before(device: DeviceDescription, data_directory: Path) -> Measured | None:
-    return _kept(data_directory).get(_key(device))
+    return _saved_measurements(data_directory).get(_key(device))
 
 
 def _key(device: DeviceDescription) -> str:
@@ -58,7 +58,7 @@ def _file(data_directory: Path) -> Path:
     return data_directory / "measured.json"
 
 
-def _kept(data_directory: Path) -> Mapping[str, Measured]:
+def _saved_measurements(data_directory: Path) -> Mapping[str, Measured]:
     """Empty if the file is missing or unreadable."""
     try:
         return msgspec.json.decode(_file(data_directory).read_bytes(), type=dict[str, Measured])

@@ -40,7 +40,7 @@ class PowerCaps:
         self._found = found
         self._file = data_directory / "power.json"
         # The previous limits of devices that have ours now; None: the vendor's default.
-        self._before = _kept(self._file)
+        self._before = _saved_limits(self._file)
         self._asked: dict[str, tuple[int | None, float]] = {}
         self.refusals: dict[str, str] = {}  # of the current limits
 
@@ -99,7 +99,7 @@ class PowerCaps:
             log.warning("power limits are not remembered", detail=str(error))
 
 
-def _kept(file: Path) -> dict[str, int | None]:
+def _saved_limits(file: Path) -> dict[str, int | None]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, int | None])
     except (OSError, msgspec.DecodeError, UnicodeError):

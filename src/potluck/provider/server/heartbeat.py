@@ -14,6 +14,7 @@ from potluck.provider.event import CreditEnded, Event, LeaseLost, SilenceLasted
 from potluck.provider.server.server_client import ListHeld, NodeServerClient
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Heartbeat, HeartbeatAnswer
+from potluck.wire.signing.receipt import NodeSignedReceipt
 
 _JITTER = 0.2
 # The bounds of the interval at which the server's silence is checked.
@@ -54,6 +55,7 @@ class HeartbeatContent(Struct, frozen=True):
     statuses: Callable[[], tuple[DeviceStatus, ...]]
     wish: Callable[[], int]  # the number of the last remote request that was carried out
     news: ChangeCounter  # changes that cause an early heartbeat
+    receipts: Callable[[], tuple[NodeSignedReceipt, ...]] = tuple  # those to be countersigned
 
 
 async def beat_forever(
@@ -78,6 +80,7 @@ async def beat_forever(
             node.memory_used_bytes,
             tidings.statuses(),
             tidings.wish(),
+            tidings.receipts(),
         )
 
     while True:

@@ -24,7 +24,7 @@ from potluck.model.device import DeviceDescription
 from potluck.model.error import BadSettings
 from potluck.wire.identity import Delegation
 from potluck.wire.signing.device_statement import DeviceStatement, statement_digest
-from potluck.wire.signing.signature import address_of, sign, text_digest
+from potluck.wire.signing.signature import Signer, text_digest
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -41,14 +41,17 @@ class Authorised(Struct, frozen=True):
 class NodeKey:
     """An address and its signing key. The key is never shown."""
 
-    __slots__ = ("_key", "address")
+    __slots__ = ("_signer", "address")
 
     def __init__(self, key: bytes) -> None:
-        self.address = address_of(key)
-        self._key = key
+        self._signer = Signer(key)
+        self.address = self._signer.address
+
+    def sign_digest(self, digest: bytes) -> str:
+        return self._signer.sign(digest)
 
     def sign_text(self, text: str) -> str:
-        return sign(self._key, text_digest(text))
+        return self.sign_digest(text_digest(text))
 
     def state_devices(
         self, devices: Sequence[DeviceDescription], origin: str, now: datetime
@@ -60,7 +63,7 @@ class NodeKey:
                 device.uuid,
                 origin,
                 at,
-                sign(self._key, statement_digest(device.uuid, self.address, origin, at)),
+                self.sign_digest(statement_digest(device.uuid, self.address, origin, at)),
             )
             for device in devices
         )

@@ -28,8 +28,9 @@ from potluck.wire.provider import (
     Started,
 )
 
-# In one call; the outcome of an item counts as one, and so do each 4 KiB that come with it.
-MOST_REPORTS = 500
+# In one call, as much as the server takes of one; the outcome of an item counts as one, and so do
+# each 4 KiB that come with it.
+MOST_REPORTS = 250
 _BYTES_OF_ONE = 2**12
 # A start is held back this long, so that one call can report a quick end, too. A task that is this
 # quick is not charged for the moment.
@@ -74,17 +75,17 @@ class ReportSender:
         ]
 
     async def run(self) -> None:
-        unanswered = 0
+        fruitless = 0
         while True:
             await self._added.wait()
             self._added.clear()
             while self._waiting:
                 await self._let_ends_catch_up()
                 await self._let_news_pass()
-                answered = await self._deliver(self._next_batch)
-                unanswered = 0 if answered else unanswered + 1
-                if not answered:
-                    await self._link.pause(unanswered)
+                has_progress = await self._deliver(self._next_batch)
+                fruitless = 0 if has_progress else fruitless + 1
+                if not has_progress:
+                    await self._link.pause(fruitless)
 
     async def _let_ends_catch_up(self) -> None:
         if all(isinstance(report, Preparing | Started) for report in self._waiting):
@@ -104,9 +105,7 @@ class ReportSender:
                     await self._news_known()
 
     async def _deliver(self, choose: Callable[[], list[Report]]) -> bool:
-        """Returns whether all chosen reports are answered; the others stay. Each try chooses
-        again.
-        """
+        """Returns whether a chosen report was taken; the others stay. Each try chooses again."""
         batch: list[Report] = []
 
         def reports() -> Reports:
@@ -124,7 +123,7 @@ class ReportSender:
             return await self._deliver_singly(batch, error)
         self._answered.set()
         self._tell(self._digest_all(batch, answers))
-        return not any(report in self._waiting for report in batch)
+        return any(not self._still(report) for report in batch)
 
     def _digest_all(self, batch: list[Report], answers: Sequence[ReportAnswer]) -> list[Event]:
         """After a report that must be repeated, later ones of its attempt are repeated, too."""

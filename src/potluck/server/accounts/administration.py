@@ -1,13 +1,15 @@
-"""What admins do besides roles: labels, taking credit back, cordons. Each is in the audit log."""
+"""What admins do besides roles: labels, taking credit back, nodes. Each is in the audit log."""
 
 from potluck.decide.charges import grant_entries
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict, InvalidInput
 from potluck.model.ids import AccountId, NodeId
+from potluck.model.node import NodeState
 from potluck.model.units import show_amount
 from potluck.server.accounts.roles import check_found
 from potluck.server.auth import idempotent_secret
 from potluck.server.auth.idempotent_secret import IdempotentRequest
+from potluck.server.flow.lease.lease import leave
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.services import Services
 from potluck.store.identity import accounts, audit
@@ -90,3 +92,21 @@ async def uncordon(services: Services, actor: AccountId, node_id: NodeId) -> Non
             connection, services.keys.audit, AuditKind.NODE_UNCORDONED, actor, node_id
         )
     await wake_leader(services)
+
+
+async def remove_node(services: Services, actor: AccountId, node_id: NodeId, reason: str) -> None:
+    """The silent node leaves, and may register again. One that is online is not removed: it would
+    be back at once."""
+    async with services.database.transaction() as connection:
+        owner, state = await nodes.lock(connection, node_id)
+        if state is not NodeState.SILENT:
+            raise Conflict(
+                f"{node_id} is online.",
+                "`potluck admin cordon` stops new work on it, and `potluck admin suspend` removes"
+                " all nodes of an account.",
+            )
+        details = {"reason": reason} if reason else {}
+        await audit.append(
+            connection, services.keys.audit, AuditKind.NODE_REMOVED, actor, node_id, details
+        )
+    await leave(services, owner, node_id)

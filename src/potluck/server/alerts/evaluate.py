@@ -12,14 +12,13 @@ import structlog
 from potluck.decide.alerts.conditions import Condition
 from potluck.decide.alerts.messages import AlertMessage, MessageKind, MessageRules, compose_messages
 from potluck.decide.alerts.transitions import Alert, AlertStep, advance
-from potluck.model.alert import AlertName, AlertState
+from potluck.model.alert import RUNBOOK_PATH, AlertName, AlertState
 from potluck.model.event import EventKind
 from potluck.model.hours import is_open, parse_hours
 from potluck.model.ids import NodeId
 from potluck.server import topics
 from potluck.server.flow.notify.notify import record_events
 from potluck.server.services import Services
-from potluck.server.settings import ServerSettings
 from potluck.store.alerts import alert_messages, alerts
 from potluck.store.alerts.alert_messages import NewMessage
 from potluck.store.database import Connection
@@ -66,7 +65,7 @@ async def _store_messages(
 ) -> list[AlertMessage]:
     """For each destination. Alerts count as told where there is none, too."""
     silences = alerts.as_silences(await alerts.list_silences(connection))
-    rules = message_rules(services.settings, now)
+    rules = message_rules(services, now)
     messages = compose_messages(await alerts.list_open(connection), silences, rules, now)
     for message in messages:
         is_resolved = message.kind is MessageKind.RESOLVED
@@ -75,16 +74,23 @@ async def _store_messages(
             for name in services.alert_destinations.names
         ]
         await alert_messages.add(connection, copies)
-        await alerts.mark_told(connection, message.alerts, now)
+        await alerts.mark_notified(connection, message.alerts, now)
     return messages
 
 
-def message_rules(settings: ServerSettings, now: datetime) -> MessageRules:
+def message_rules(services: Services, now: datetime) -> MessageRules:
+    settings = services.settings
     return MessageRules(
         timedelta(seconds=settings.alert_group_seconds),
         timedelta(seconds=settings.alert_repeat_seconds),
         _is_quiet(settings.alert_quiet_hours, now),
+        runbook_url(services),
     )
+
+
+def runbook_url(services: Services) -> str:
+    """The page of this server; docs/alerts.md is the same."""
+    return services.origins[0] + RUNBOOK_PATH
 
 
 def _is_quiet(hours: str, now: datetime) -> bool:

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from potluck.decide.alerts.conditions import (
     AlertLimits,
+    ContractReading,
     InstanceReading,
     PoolObservation,
     QueueReading,
@@ -17,6 +18,8 @@ from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store import backups
 from potluck.store.alerts import observations
+from potluck.store.chain import scanned
+from potluck.store.chain.scanned import ContractStanding
 
 # A reading older than this many intervals is of an instance that has stopped.
 _MISSED_READINGS = 3
@@ -32,9 +35,12 @@ def limits_of(settings: ServerSettings) -> AlertLimits:
         least_requests=settings.alert_least_requests,
         certificate=timedelta(seconds=settings.alert_certificate_seconds),
         backup=None if backup is None else timedelta(seconds=backup),
+        stuck=timedelta(seconds=settings.alert_stuck_seconds),
         leader_terms=settings.alert_leader_terms,
         leader_seconds=settings.alert_leader_seconds,
         round_seconds=_MISSED_ROUNDS * settings.schedule_poll_seconds,
+        epoch_seconds=settings.alert_epoch_seconds,
+        payout_seconds=settings.alert_payout_seconds or None,
     )
 
 
@@ -59,7 +65,20 @@ async def observe_pool(
             violations=findings.violations,
             terms_begun=await observations.count_terms(connection, leader_window),
             latest_backup_at=await backups.latest_finished_at(connection),
+            rewards=await observations.read_rewards(connection),
+            contracts=tuple(map(_read_contract, await scanned.list_standings(connection))),
         )
+
+
+def _read_contract(standing: ContractStanding) -> ContractReading:
+    return ContractReading(
+        str(standing.known.key),
+        standing.known.halted_because,
+        standing.known.waits_because,
+        standing.known.waits_since,
+        standing.open_since,
+        standing.unpaid_claims,
+    )
 
 
 def read_instance(services: Services, tls: Tls | None) -> InstanceReading:

@@ -50,6 +50,10 @@ class AlertSettings(HttpSettings, frozen=True, kw_only=True):
     alert_certificate_seconds: Period = 14 * 86_400.0  # how long a certificate must still be valid
     # The greatest age of the last complete backup; without it, backups are not watched.
     alert_backup_seconds: Period | None = None
+    # How late an epoch may be closed.
+    alert_epoch_seconds: Interval = 300.0
+    # How long after its epoch was closed a reward may be unpaid; 0: any time.
+    alert_payout_seconds: Annotated[float, Meta(ge=0, le=366 * 86_400)] = 8 * 86_400.0
     # How many terms of leadership may begin within `POTLUCK_ALERT_LEADER_SECONDS`.
     alert_leader_terms: Annotated[int, Meta(ge=1, le=1_000)] = 5
     alert_leader_seconds: Interval = 600.0  # the time over which they are counted

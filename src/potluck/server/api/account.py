@@ -27,16 +27,17 @@ from potluck.server.api.http.pagination import Cursor, Limit, check_cursor, next
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
 from potluck.server.auth import delegation, idempotent_secret
 from potluck.server.auth import sessions as auth_sessions
-from potluck.server.auth.caller import Caller
+from potluck.server.auth.caller import Caller, may_use
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.flow.lease import lease
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
-from potluck.store.identity import accounts, api_keys, audit, node_keys, sessions
+from potluck.store.identity import accounts, api_keys, audit, node_keys, saved_views, sessions
 from potluck.store.nodes import nodes
 from potluck.store.nodes.nodes import Owner
 from potluck.wire import routes
+from potluck.wire.dashboard.saved_views import SavedView, SavedViews
 from potluck.wire.identity import (
     ChooseRoles,
     Delegation,
@@ -67,6 +68,7 @@ _ME = Me(
     used_blob_bytes=635_000,
 )
 _KEY = KeyView(KEY, "ci", list(_SCOPES), at(9, 30), at(9, 30).replace(year=2027))
+_SAVED_VIEWS = SavedViews((SavedView("tasks", "What failed", "state=failed&kind=script"),))
 _ISSUED = int(at(9, 30).timestamp())
 _DELEGATION = Delegation(
     WALLET,
@@ -161,7 +163,8 @@ async def make_key(
             key = await _add_key(connection, services, request.user.id, data, secret)
     if key is None:
         raise idempotent_secret.no_longer_valid("API key")
-    return KeyMade(secret, key)
+    lacking = [scope for scope in key.scopes if not may_use(request.user.account, scope)]
+    return KeyMade(secret, key, lacking)
 
 
 @AREA.operation(routes.REVOKE_KEY, Scope.ACCOUNT_WRITE, "Revoke an API key")
@@ -286,6 +289,29 @@ async def revoke_node_key(node_key_id: str, request: CallerRequest, services: Se
         node_id = await nodes.find_by_key(connection, node_key_id)
     if node_id is not None:
         await lease.leave(services, Owner(caller.id, node_key_id), node_id)
+
+
+@AREA.operation(
+    routes.LIST_VIEWS, Scope.ACCOUNT_READ, "List your saved views", response=_SAVED_VIEWS
+)
+async def list_views(request: CallerRequest, services: Services) -> SavedViews:
+    """Returns the views that you have saved in the dashboard."""
+    async with services.database.statement() as connection:
+        return await saved_views.read(connection, request.user.id)
+
+
+@AREA.operation(
+    routes.SAVE_VIEWS,
+    Scope.ACCOUNT_WRITE,
+    "Save your views",
+    request=_SAVED_VIEWS,
+    response=_SAVED_VIEWS,
+)
+async def save_views(data: SavedViews, request: CallerRequest, services: Services) -> SavedViews:
+    """Replaces all views that you have saved."""
+    async with services.database.statement() as connection:
+        await saved_views.write(connection, request.user.id, data)
+    return data
 
 
 async def _add_key(

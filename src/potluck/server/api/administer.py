@@ -24,7 +24,7 @@ from potluck.server.services import Services
 from potluck.store.tasks import task_list
 from potluck.store.tasks.task_list import TaskFilter
 from potluck.wire import routes
-from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, SetLabel, TakeCredit
+from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, RemoveNode, SetLabel, TakeCredit
 from potluck.wire.consumer import DeviceCounts, ServerReadiness
 from potluck.wire.status import BackupStatus, EndCount, InstanceView, PoolStatus, QueueReason
 
@@ -176,3 +176,19 @@ async def cordon_node(
 async def uncordon_node(node_id: str, request: CallerRequest, services: Services) -> None:
     """Allows new work on a node again."""
     await administration.uncordon(services, request.user.id, node_id_of(node_id))
+
+
+@AREA.operation(
+    routes.REMOVE_NODE,
+    Scope.ADMIN,
+    "Remove a silent node",
+    request=RemoveNode("the machine was sold"),
+    errors=(Conflict,),
+    status_code=204,
+)
+async def remove_node(
+    node_id: str, data: RemoveNode, request: CallerRequest, services: Services
+) -> None:
+    """Removes a node that sends no heartbeats, whoever owns it. Its devices are released, and its
+    attempts go back to the queue. If its provider returns, it registers again."""
+    await administration.remove_node(services, request.user.id, node_id_of(node_id), data.reason)

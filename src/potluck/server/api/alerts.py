@@ -49,7 +49,7 @@ AREA: Final = Area(
         [
             AlertView(
                 *(42, AlertName.NODE_LOST, NODE, AlertState.FIRING, _DETAIL, at(9, 25), at(9, 30)),
-                told_at=at(9, 30),
+                notified_at=at(9, 30),
                 node_id=NODE,
             )
         ],

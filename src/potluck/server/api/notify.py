@@ -371,10 +371,10 @@ def _task_message(followed: task_stream.TaskStreamItem) -> ServerSentEventMessag
 
 def _event_message(followed: event_stream.EventStreamItem) -> ServerSentEventMessage:
     position = str(followed.position)
-    if followed.said is None:
+    if followed.content is None:
         return ServerSentEventMessage(data=None, id=position, comment="still here")
-    kind = GAP if isinstance(followed.said, EventGap) else followed.said.kind.value
-    data = codec.encode_json(followed.said).decode()
+    kind = GAP if isinstance(followed.content, EventGap) else followed.content.kind.value
+    data = codec.encode_json(followed.content).decode()
     return ServerSentEventMessage(event=kind, id=position, data=data)
 
 

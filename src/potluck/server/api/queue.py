@@ -1,5 +1,6 @@
 """Tasks in the queue and running: list, show, explain, cancel, retry."""
 
+from datetime import datetime
 from typing import Annotated, Final
 
 from litestar.params import QueryParameter
@@ -28,6 +29,7 @@ from potluck.wire.consumer import (
     Explanation,
     RefusalCount,
     RetryTask,
+    TaskCounts,
     TaskPage,
     TaskView,
 )
@@ -43,6 +45,7 @@ AttemptCursor = Annotated[
 Item = Annotated[int | None, QueryParameter(name="item", ge=0, le=MOST_ITEMS, required=False)]
 
 # Examples.
+_COUNTED_TASKS = 10_000
 _BUSY = "1 node is busy with other tasks."
 
 AREA: Final = Area(
@@ -67,9 +70,7 @@ async def list_tasks(
     limit: Limit = 50,
 ) -> TaskPage:
     """Lists your tasks, newest first, filtered by state, name, kind and submission time."""
-    first, last = (None if each is None else moment(each) for each in (since, until))
-    filters = TaskFilter(tuple(states or ()), task_name, task_kind, first, last)
-    _check_filter(filters)
+    filters = _filter(states, task_name, task_kind, since, until)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
     async with services.database.statement() as connection:
@@ -77,6 +78,30 @@ async def list_tasks(
         found = await tasks.views(connection, services.vault, ids, request.user.id)
     views = await task_stream.to_task_views(services, request.user.id, found)
     return TaskPage(views, ids[-1] if len(ids) == limit else None)
+
+
+@AREA.operation(
+    routes.TASK_COUNTS,
+    Scope.TASKS_READ,
+    "Count your tasks",
+    response=TaskCounts(
+        {**dict.fromkeys(TaskState, 0), TaskState.QUEUED: 3, TaskState.SUCCEEDED: 41},
+        _COUNTED_TASKS,
+    ),
+)
+async def task_counts(
+    request: CallerRequest,
+    services: Services,
+    task_name: Name = None,
+    task_kind: Kind = None,
+    since: Since = None,
+    until: Until = None,
+) -> TaskCounts:
+    """Counts your tasks by state, filtered as in the list."""
+    filters = _filter(None, task_name, task_kind, since, until)
+    async with services.database.statement() as connection:
+        found = await task_list.count(connection, request.user.id, filters, _COUNTED_TASKS)
+    return TaskCounts(found, _COUNTED_TASKS)
 
 
 @AREA.operation(routes.GET_TASK, Scope.TASKS_READ, "See one task", response=DONE)
@@ -168,7 +193,20 @@ async def list_attempts(
         return await attempt_list.page(connection, services.vault, task.view, cursor, limit, item)
 
 
-def _check_filter(filters: TaskFilter) -> None:
+def _filter(
+    states: list[TaskState] | None,
+    name: str | None,
+    kind: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> TaskFilter:
+    first, last = (None if each is None else moment(each) for each in (since, until))
+    filters = TaskFilter(tuple(states or ()), name, kind, first, last)
+    check_filter(filters)
+    return filters
+
+
+def check_filter(filters: TaskFilter) -> None:
     if filters.kind is not None and filters.kind not in task_list.KINDS:
         raise InvalidInput(
             f"{filters.kind!r} is not a kind of task.",

@@ -5,12 +5,15 @@ from typing import Annotated, Final
 from litestar.params import QueryParameter
 
 from potluck.decide.admission import check_models
+from potluck.decide.market import sum_up
 from potluck.model.account import Scope
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.ids import DeviceId, NodeId
+from potluck.model.market import ModelOffer, PriceRange
 from potluck.server.api.area import Area
 from potluck.server.api.examples.machine import NODE_VIEW, POOL_DEVICE
+from potluck.server.api.examples.names import at
 from potluck.server.api.http.pagination import Cursor, Limit, LongLimit, check_cursor
 from potluck.server.api.http.parameters import CallerRequest, node_id_of
 from potluck.server.flow.lease import device_status, owner_requests
@@ -19,6 +22,7 @@ from potluck.store.nodes import device_list, nodes, pool_totals
 from potluck.store.nodes.device_list import DeviceFilter
 from potluck.wire import routes
 from potluck.wire.consumer import DeviceCounts, DevicePage, NodeList, NodeView, PoolView
+from potluck.wire.dashboard.market import MarketView
 
 Kind = Annotated[DeviceKind | None, QueryParameter(name="kind", required=False)]
 Model = Annotated[
@@ -33,6 +37,7 @@ Vendor = Annotated[
 ]
 Labels = Annotated[list[str] | None, QueryParameter(name="label", max_items=64, required=False)]
 MinReliability = Annotated[float, QueryParameter(name="min_reliability", ge=0, le=1)]
+Mine = Annotated[bool, QueryParameter(name="mine", required=False)]
 FreeMilli = Annotated[int, QueryParameter(name="free_milli", ge=0, le=WHOLE_DEVICE_MILLI)]
 
 
@@ -81,14 +86,18 @@ async def list_devices(
     routes.LIST_NODES, Scope.POOL_READ, "List the pool's machines", response=NodeList([NODE_VIEW])
 )
 async def list_nodes(
-    request: CallerRequest, services: Services, cursor: Cursor = None, limit: LongLimit = 500
+    request: CallerRequest,
+    services: Services,
+    cursor: Cursor = None,
+    limit: LongLimit = 500,
+    mine: Mine = False,
 ) -> NodeList:
-    """Lists the machines of this pool, with their devices. A page may have fewer than `limit`:
-    the last one has no `next_cursor`."""
+    """Lists the machines of this pool, or only yours, with their devices. A page may have fewer
+    than `limit`: the last one has no `next_cursor`."""
     check_cursor(cursor, "node")
     behind = None if cursor is None else NodeId(cursor)
     async with services.database.statement() as connection:
-        found, has_more = await nodes.page(connection, request.user.id, behind, limit)
+        found, has_more = await nodes.page(connection, request.user.id, behind, limit, mine)
     shown = await device_status.with_telemetry(services, found)
     return NodeList(shown, found[-1].id if has_more else None)
 
@@ -107,6 +116,39 @@ async def show_pool(services: Services) -> PoolView:
             return await pool_totals.count_pool(connection)
 
     return await services.caches.pool.load(None, count)
+
+
+@AREA.operation(
+    routes.MARKET,
+    Scope.POOL_READ,
+    "See the market",
+    response=MarketView(
+        [
+            ModelOffer(
+                *(DeviceKind.GPU, "NVIDIA GeForce RTX 4090", 24 * 2**30, 9, 6),
+                *(200_000, 250_000, 400_000),
+                [PriceRange(200_000, 200_000, 4), PriceRange(250_000, 250_000, 5)],
+                37,
+            )
+        ],
+        37,
+        10_000,
+        at(9, 42),
+    ),
+)
+async def market(services: Services) -> MarketView:
+    """Returns what is on offer by model: number, prices, and how many waiting tasks would take it.
+    The median price is a good one to begin with."""
+
+    async def look() -> MarketView:
+        async with services.database.statement() as connection:
+            offers = await pool_totals.list_offers(connection)
+            wishes = await pool_totals.list_wishes(connection)
+        waiting = sum(wish.tasks for wish in wishes)
+        models = sum_up(offers, wishes)
+        return MarketView(models, waiting, pool_totals.COUNTED_TASKS, services.clock.now())
+
+    return await services.caches.market.load(None, look)
 
 
 @AREA.operation(routes.GET_NODE, Scope.POOL_READ, "See one machine", response=NODE_VIEW)

@@ -20,7 +20,7 @@ from potluck.store.ledger import statement
 from potluck.store.ledger.earnings import read_earnings
 from potluck.store.ledger.statement import EntryFilter, LedgerPosition
 from potluck.wire import routes
-from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary, LineBy
+from potluck.wire.money.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary, LineBy
 from potluck.wire.own_machines import Earned, Earnings, UsedInAll
 
 Kinds = Annotated[

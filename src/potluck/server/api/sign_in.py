@@ -7,7 +7,7 @@ from typing import Any, Final
 from litestar import Request, Response
 from litestar.response import Stream
 
-from potluck.model.account import SCOPES, Credential, Scope
+from potluck.model.account import SCOPES, Credential, Registration, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.error import (
     AccessDenied,
@@ -33,6 +33,7 @@ from potluck.server.api.examples.names import (
     WHEEL,
     at,
 )
+from potluck.server.api.examples.sign_in import ACCESS_TOKEN, NONCE, login_message
 from potluck.server.api.http.parameters import CallerRequest
 from potluck.server.api.http.response import is_known
 from potluck.server.auth import access_tokens, sessions, sign_in
@@ -41,6 +42,7 @@ from potluck.server.auth.caller import suspended
 from potluck.server.auth.device_flow import flow
 from potluck.server.auth.device_flow.sign_in_draft import draft, statement
 from potluck.server.auth.nonce import new_nonce
+from potluck.server.front_page import joining_of
 from potluck.server.package_wheel import OwnWheel
 from potluck.server.services import Services
 from potluck.store.identity import audit, node_keys
@@ -60,9 +62,8 @@ from potluck.wire.identity import (
     TerminalWallet,
     Tokens,
 )
-from potluck.wire.package import Package
+from potluck.wire.package import Joining, Package, installers
 from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, TERMINAL_STATEMENT
-from potluck.wire.signing.sign_in_message import SignIn, write
 
 _WHEEL = "application/octet-stream"
 # The file name contains a hash of the content, so the content of a name never changes.
@@ -71,30 +72,14 @@ _FOR_GOOD = "public, max-age=31536000, immutable"
 _PIECE_BYTES = 65_536
 
 # Examples.
-_NONCE = "7Jk3mQ9xT2vB6cR8wL5d"
 _STATEMENT = f"{TERMINAL_STATEMENT}{USER_CODE}."
-_ACCESS = "eyJhbGciOiJIUzI1NiJ9.e30.not-a-real-token"
 _REFRESH = "potluck_refresh_not-a-real-one"
 _DEVICE_CODE = "potluck_terminal_not-a-real-one"
 _PEM = "-----BEGIN CERTIFICATE-----\nMIIB…\n-----END CERTIFICATE-----\n"
 _PACKAGE = Package("potluck", "0.2.0+5f3a9c1e", WHEEL, SHA256, 1_204_881, requires_python=">=3.11")
 
 
-def _message(address: str, statement: str | None = None) -> str:
-    said = SignIn(
-        domain=ORIGIN.partition("://")[2],
-        address=address,
-        uri=ORIGIN,
-        version="1",
-        chain_id=1,
-        nonce=_NONCE,
-        issued_at="2026-11-16T09:30:00Z",
-        statement=statement,
-    )
-    return write(said)
-
-
-_TOKENS = Tokens(_ACCESS, 900.0, _REFRESH, ACCOUNT, WALLET)
+_TOKENS = Tokens(ACCESS_TOKEN, 900.0, _REFRESH, ACCOUNT, WALLET)
 
 AREA: Final = Area(
     "sign in",
@@ -108,7 +93,7 @@ AREA: Final = Area(
     routes.CHALLENGE,
     OPEN,
     "Request a challenge",
-    response=Challenge(_NONCE, at(9, 35), [ORIGIN], [1]),
+    response=Challenge(NONCE, at(9, 35), [ORIGIN], [1]),
     status_code=200,
 )
 async def challenge(services: Services) -> Challenge:
@@ -127,7 +112,7 @@ async def challenge(services: Services) -> Challenge:
     routes.LOGIN,
     OPEN,
     "Sign in with a wallet",
-    request=Login(_message(WALLET), SIGNATURE, machine="laptop"),
+    request=Login(login_message(WALLET), SIGNATURE, machine="laptop"),
     response=_TOKENS,
     errors=(NotSignedIn, RegistrationClosed),
 )
@@ -219,7 +204,7 @@ async def show_terminal(user_code: str, services: Services) -> TerminalView:
     OPEN,
     "Draft a terminal's approval",
     request=TerminalWallet(WALLET, 1, ORIGIN),
-    response=TerminalDraft(_message(WALLET, _STATEMENT), 1),
+    response=TerminalDraft(login_message(WALLET, _STATEMENT), 1),
     status_code=200,
 )
 async def draft_terminal(user_code: str, data: TerminalWallet, services: Services) -> TerminalDraft:
@@ -232,7 +217,7 @@ async def draft_terminal(user_code: str, data: TerminalWallet, services: Service
     routes.APPROVE_TERMINAL,
     OPEN,
     "Approve a terminal",
-    request=TerminalApproval(_message(WALLET, _STATEMENT), SIGNATURE),
+    request=TerminalApproval(login_message(WALLET, _STATEMENT), SIGNATURE),
     errors=(NotSignedIn, Conflict, RegistrationClosed),
     status_code=204,
 )
@@ -253,8 +238,8 @@ async def deny_terminal(user_code: str, services: Services) -> None:
     routes.NODE_LOGIN,
     OPEN,
     "Sign in with a node key",
-    request=NodeLogin(_message(NODE_KEY, NODE_STATEMENT), SIGNATURE),
-    response=NodeToken(_ACCESS, 900.0, ACCOUNT),
+    request=NodeLogin(login_message(NODE_KEY, NODE_STATEMENT), SIGNATURE),
+    response=NodeToken(ACCESS_TOKEN, 900.0, ACCOUNT),
     errors=(NotSignedIn, Forbidden),
     status_code=200,
 )
@@ -296,12 +281,12 @@ async def package(services: Services) -> Package:
 async def package_file(
     request: Request[Any, Any, Any], services: Services, file: str
 ) -> Response[Any]:
-    """Returns the wheel. No other file name is served."""
-    wheel = _wheel(services)
-    if file != wheel.package.file:
+    """Returns the wheel, or one that this server offered before. No other file is served."""
+    wheel = services.wheels.find(file)
+    if wheel is None:
         raise NotFound(
             f"This server has no file {file[:64]!r}.",
-            f"It serves {wheel.package.file}; ask for the join command again.",
+            f"It serves {_wheel(services).package.file}; ask for the join command again.",
         )
     etag = f'"{wheel.package.sha256}"'
     headers = {"Cache-Control": _FOR_GOOD, "ETag": etag}
@@ -312,6 +297,25 @@ async def package_file(
         "Content-Length": str(wheel.package.size_bytes),
     }
     return Stream(_pieces(wheel.data), headers=headers, media_type=_WHEEL)
+
+
+@AREA.operation(
+    routes.JOINING,
+    OPEN,
+    "See how to join",
+    response=Joining(
+        "0.2.0",
+        ORIGIN,
+        Registration.INVITE,
+        f"potluck run --server {ORIGIN} --template hello",
+        f"potluck provide {ORIGIN}",
+        has_private_authority=False,
+        installers=installers(ORIGIN, _PACKAGE, has_own_authority=False),
+    ),
+)
+async def joining(services: Services) -> Joining:
+    """Returns the commands that install Potluck, run a first task and offer a machine."""
+    return joining_of(services)
 
 
 @AREA.operation(

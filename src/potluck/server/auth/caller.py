@@ -27,8 +27,13 @@ class Caller(Struct, frozen=True):
     @property
     def usable(self) -> list[Scope]:
         """The scopes of this credential that the account's roles allow."""
-        needed = {scope: ROLE_FOR.get(scope) for scope in self.scopes}
-        return sorted(scope for scope, role in needed.items() if role is None or role in self.roles)
+        return sorted(scope for scope in self.scopes if may_use(self.account, scope))
+
+
+def may_use(account: Account, scope: Scope) -> bool:
+    """Whether the account has the role for it."""
+    role = ROLE_FOR.get(scope)
+    return role is None or role in account.roles
 
 
 def check(caller: Caller, scopes: Iterable[Scope]) -> None:

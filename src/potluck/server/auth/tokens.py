@@ -17,6 +17,12 @@ def new_secret(prefix: str) -> str:
     return f"{prefix}{secrets.token_urlsafe(32)}"
 
 
+def next_secret(key: bytes, used: str, prefix: str) -> str:
+    """The successor of a secret: always the same one, and unpredictable without the key."""
+    digest = hmac.digest(key, used.encode("utf-8", "surrogateescape"), "sha256")
+    return prefix + base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
 def secret_hash(secret: str) -> bytes:
     """256 random bits need no salt and no slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

@@ -30,6 +30,7 @@ from potluck.server.backup.run import Progress, verify_member
 from potluck.server.encryption.key_sources import KeyFile, parse
 from potluck.store import backups, schema, table_copy
 from potluck.store.database import Connection
+from potluck.store.nodes import nodes
 from potluck.store.sealing.vault import KeyPlace
 
 
@@ -85,6 +86,7 @@ async def _restore_rows(
         if rows != table.rows:
             raise damaged(table.member, f"it has {rows} rows instead of {table.rows}")
     await table_copy.finish_restore(connection)
+    await nodes.mark_all_silent(connection)
     if await table_copy.ledger_sum(connection):
         raise damaged("ledger_entries", "its sum is not zero")
     return aside

@@ -21,11 +21,17 @@ _ALWAYS: list[Header] = [
     (b"cache-control", b"no-store"),
 ]
 _CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
-_PAGE = (
-    b"content-security-policy",
-    b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
-    b" object-src 'none'",
-)
+# Pictures that a page made itself, of files that it fetched with the access token, are `blob:`.
+_PAGE = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; script-src 'self'; style-src 'self'; connect-src 'self';"
+        b" img-src 'self' blob: data:; font-src 'self'; object-src 'none'; base-uri 'none';"
+        b" form-action 'self'; frame-ancestors 'none'",
+    ),
+    # A window that another site opened or was opened from has no reference to the page.
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
 _NOT_MODIFIED = 304
 _TWO_YEARS = (b"strict-transport-security", b"max-age=63072000")
 
@@ -35,8 +41,8 @@ def new_request_id() -> str:
 
 
 def headers_for(content_type: bytes, is_secure: bool) -> list[Header]:
-    policy = _PAGE if content_type.startswith(b"text/html") else _CLOSED
-    return [*_ALWAYS, policy, *([_TWO_YEARS] if is_secure else [])]
+    policies = _PAGE if content_type.startswith(b"text/html") else [_CLOSED]
+    return [*_ALWAYS, *policies, *([_TWO_YEARS] if is_secure else [])]
 
 
 class BrowserHeaders:

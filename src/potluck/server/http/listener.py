@@ -65,10 +65,10 @@ class TcpListener:
         self,
         listener: socket.socket,
         settings: HttpSettings,
-        let_in: Callable[[socket.socket], Coroutine[None, None, object]],
+        accept_connection: Callable[[socket.socket], Coroutine[None, None, object]],
     ) -> None:
         self._listener = listener
-        self._let_in = let_in
+        self._accept_connection = accept_connection
         self._room = ConnectionBudget(settings, _open_files())
         self._entering: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -121,7 +121,7 @@ class TcpListener:
 
     async def _enter(self, connection: "_CountedConnection") -> None:
         try:
-            await self._let_in(connection)
+            await self._accept_connection(connection)
         except OSError as error:  # the handshake failed or timed out
             log.debug("a connection failed before its first request", error=type(error).__name__)
             connection.close()

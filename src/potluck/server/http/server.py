@@ -48,14 +48,16 @@ class EdgeServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        doors = [TcpListener(listener, self._settings, self._let_in) for listener in sockets or ()]
-        self.servers = cast("list[asyncio.Server]", doors)
-        for door in doors:
-            door.open()
+        listeners = [
+            TcpListener(each, self._settings, self._accept_connection) for each in sockets or ()
+        ]
+        self.servers = cast("list[asyncio.Server]", listeners)
+        for listener in listeners:
+            listener.open()
         self.started = True
         self.accepts.set()
 
-    async def _let_in(self, connection: socket.socket) -> object:
+    async def _accept_connection(self, connection: socket.socket) -> object:
         secure: dict[str, Any] = {}
         if self._tls is not None:
             secure = {
@@ -84,8 +86,8 @@ class EdgeServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.drain()
-        for door in self.servers:
-            door.close()
+        for listener in self.servers:
+            listener.close()
         await asyncio.sleep(_LAST_REQUESTS_SECONDS)
         await super().shutdown(sockets)
 

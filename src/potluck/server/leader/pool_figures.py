@@ -30,8 +30,23 @@ def pool_gauges(
         names.LEDGER: {(purse,): micro / MICRO for purse, micro in figures.balances_micro.items()},
         names.LEDGER_IMBALANCE: {_NO_LABELS: sum(figures.balances_micro.values()) / MICRO},
         names.BACKUP: {_NO_LABELS: backed_up_at.timestamp() if backed_up_at else 0.0},
+        names.EPOCH_OVERDUE: {_NO_LABELS: figures.rewards.epoch_overdue_seconds},
+        names.PAYOUT_AGE: {_NO_LABELS: figures.rewards.payout_age_seconds},
+        **_contract_gauges(figures),
         names.OUTBOX: {_NO_LABELS: outbox.events},
         names.OUTBOX_LAG: {_NO_LABELS: outbox.lag_seconds},
+    }
+
+
+def _contract_gauges(figures: PoolFigures) -> Gauges:
+    contracts = figures.contracts
+    return {
+        names.PAYOUT_TRANSACTIONS: {
+            (state,): count for state, count in figures.payout_transactions.items()
+        },
+        names.CHAIN_LAG: {(each.contract,): each.lag_blocks for each in contracts},
+        names.PAYOUTS_STOPPED: {(each.contract,): each.is_stopped for each in contracts},
+        names.PAYOUT_WAIT: {(each.contract,): each.wait_seconds for each in contracts},
     }
 
 

@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec.structs import replace
 
-from potluck.decide.alerts.conditions import AlertLimits, PoolObservation, find_conditions
+from potluck.decide.alerts.conditions import no_leader
 from potluck.decide.alerts.messages import MessageKind, Silence, compose_one, is_silenced
 from potluck.decide.alerts.transitions import Alert, hold_seconds
 from potluck.model.alert import AlertName, AlertState
 from potluck.model.error import Unavailable
 from potluck.server import topics
-from potluck.server.alerts.evaluate import evaluate
-from potluck.server.alerts.observe import limits_of, read_instance
+from potluck.server.alerts.evaluate import evaluate, runbook_url
+from potluck.server.alerts.observe import read_instance
 from potluck.server.health import OK
 from potluck.server.http.tls import Tls
 from potluck.server.services import Services
@@ -65,10 +65,8 @@ class AlertWatchLoop:
         await self._record_outage()
         await self._tell_reading()
         if self._services.health.latest.parts.get("leader") != OK:
-            conditions = find_conditions(
-                PoolObservation(has_leader=False), self._limits, self._services.clock.now()
-            )
-            await evaluate(self._services, conditions, {AlertName.NO_LEADER})
+            condition = no_leader(is_database_away=False)
+            await evaluate(self._services, [condition], {AlertName.NO_LEADER})
 
     @property
     def _is_database_away(self) -> bool:
@@ -88,15 +86,14 @@ class AlertWatchLoop:
         if now - self._away_since < timedelta(seconds=hold):
             return
         outage = self._outage = self._outage or self._new_outage(self._away_since, now)
-        is_repeated = outage.told_at is not None
+        is_repeated = outage.notified_at is not None
         if not is_silenced(outage, self._silences, now) and await self._may_tell():
             # Also if it was recorded meanwhile: it is recorded again, so that its end is told.
-            outage = self._outage = replace(outage, told_at=now)
+            outage = self._outage = replace(outage, notified_at=now)
             await self._send(outage, MessageKind.REPEATED if is_repeated else MessageKind.FIRING)
 
     def _new_outage(self, since: datetime, now: datetime) -> Alert:
-        observed = PoolObservation(is_database_away=True)
-        (condition,) = find_conditions(observed, self._limits, now)
+        condition = no_leader(is_database_away=True)
         return Alert(
             *(condition.name, condition.subject, AlertState.FIRING, condition.detail, since, now)
         )
@@ -110,7 +107,7 @@ class AlertWatchLoop:
         return await self._services.live.take(topics.outage(self._latest_id), per_second, 1) == 0
 
     async def _send(self, outage: Alert, kind: MessageKind) -> None:
-        message = compose_one(outage, kind)
+        message = compose_one(outage, kind, runbook_url(self._services))
         log.warning("alert fires", alert=message.name, detail=outage.detail)
         results = await self._services.alert_destinations.send_to_all(
             message.title, message.body, False, self._services.settings.alert_send_seconds
@@ -132,7 +129,3 @@ class AlertWatchLoop:
             await alerts.record_outage(connection, outage)
         if self._outage is outage:  # not told meanwhile
             self._outage = None
-
-    @property
-    def _limits(self) -> AlertLimits:
-        return limits_of(self._services.settings)

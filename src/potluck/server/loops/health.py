@@ -118,7 +118,7 @@ class HealthLoop:
         try:
             async with (
                 asyncio.timeout(_ANSWER_SECONDS),
-                self._services.database.kept_statement() as connection,
+                self._services.database.reserved_statement() as connection,
             ):
                 asked_at = elapsed_seconds()
                 found = await health.read(connection)
@@ -141,7 +141,7 @@ class HealthLoop:
         with suppress(Unavailable, TimeoutError):
             async with (
                 asyncio.timeout(_ANSWER_SECONDS),
-                self._services.database.kept_statement() as connection,
+                self._services.database.reserved_statement() as connection,
             ):
                 await write(connection)
 

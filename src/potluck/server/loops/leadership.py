@@ -17,11 +17,13 @@ from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.leader.planner import PlannerThread
 from potluck.server.loops.alerts import AlertLoop
+from potluck.server.loops.epochs import EpochLoop
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.invariant_check import InvariantCheckLoop
 from potluck.server.loops.leader_rpc import LeaderRpcLoop
 from potluck.server.loops.outbox import OutboxLoop
+from potluck.server.loops.payout import PayoutLoop
 from potluck.server.loops.pool_figures import PoolFiguresLoop
 from potluck.server.loops.retention import RetentionLoop
 from potluck.server.loops.schedule import ScheduleLoop
@@ -92,7 +94,7 @@ class LeadershipLoop:
         The timeout covers a dead connection: by then the term has ended.
         """
         services, seconds = self._services, self._services.settings.leader_seconds
-        async with asyncio.timeout(seconds), services.database.kept_transaction() as connection:
+        async with asyncio.timeout(seconds), services.database.reserved_transaction() as connection:
             leadership = await leader.acquire_or_renew(connection, services.instance, seconds)
             if leadership is None:
                 remaining = await leader.remaining_seconds(connection)
@@ -115,12 +117,14 @@ class LeadershipLoop:
             LeaderRpcLoop(self._services, memory),
             ExpireLoop(self._services, leadership),
             SettleLoop(self._services, leadership),
+            EpochLoop(self._services, leadership),
             OutboxLoop(self._services),
             WebhookDeliveryLoop(self._services),
             RetentionLoop(self._services),
             GarbageLoop(self._services),
             InvariantCheckLoop(self._services, memory, findings),
             AlertLoop(self._services, leadership, memory, findings),
+            *([PayoutLoop(self._services, leadership)] if self._services.chain else []),
             *([PoolFiguresLoop(self._services, memory)] if self._services.settings.metrics else []),
         )
 
@@ -149,5 +153,5 @@ class LeadershipLoop:
         self._services.metrics.stand_by()
 
     async def _resign(self) -> None:
-        async with self._services.database.kept_transaction() as connection:
+        async with self._services.database.reserved_transaction() as connection:
             await leader.resign(connection, self._services.instance)

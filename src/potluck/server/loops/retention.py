@@ -42,7 +42,7 @@ _KEPT: dict[_Forget, timedelta] = {
 _BATCH = 1_000
 
 
-def _kept(settings: ServerSettings) -> dict[_Forget, timedelta]:
+def _retention_times(settings: ServerSettings) -> dict[_Forget, timedelta]:
     """The retention times that the operator chose."""
     return {
         deliveries.delete_old: timedelta(seconds=settings.keep_deliveries_seconds),
@@ -56,7 +56,7 @@ class RetentionLoop:
         self._services = services
 
     async def run_once(self) -> None:
-        for forget, kept in {**_KEPT, **_kept(self._services.settings)}.items():
+        for forget, kept in {**_KEPT, **_retention_times(self._services.settings)}.items():
             await _run_step(forget.__module__, self._forget_all(forget, kept))
         for duty in (evict_once, withdraw_invite):
             await _run_step(duty.__module__, duty(self._services))

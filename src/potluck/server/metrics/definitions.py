@@ -74,6 +74,12 @@ DELIVERIES = counter(
     "Tries to deliver an event to a webhook: `delivered`, `retried`, `given_up`, or `paused`.",
     "outcome",
 )
+RECEIPTS = counter(
+    "potluck_receipts_total",
+    "Receipts of nodes: `taken`, or refused as a `fork` of their chain, for a `gap` in it, or as"
+    " `foreign`, `repeated` or without the `signature` of the node's key.",
+    "outcome",
+)
 
 ROUNDS = histogram(
     "potluck_scheduler_round_seconds",
@@ -174,6 +180,33 @@ LEDGER_MOVED = counter(
 )
 BACKUP = pool_gauge(
     "potluck_backup_timestamp_seconds", "When the latest complete backup ended; 0: there is none."
+)
+EPOCH_OVERDUE = pool_gauge(
+    "potluck_epoch_overdue_seconds", "How long the open epoch has been over; 0 while it is not."
+)
+PAYOUT_AGE = pool_gauge(
+    "potluck_payout_age_seconds",
+    "How long ago the first epoch was closed whose rewards are not all paid; 0: all are.",
+)
+PAYOUT_TRANSACTIONS = pool_gauge(
+    "potluck_payout_transactions",
+    "Transactions of the treasury by state; all but `confirmed`, `failed` and `superseded` are"
+    " pending. Absent without a rewards contract.",
+    "state",
+)
+CHAIN_LAG = pool_gauge(
+    "potluck_chain_lag_blocks",
+    "Blocks of the chain whose deposits and claims were not read, with those that lack"
+    " confirmations.",
+    "contract",
+)
+PAYOUTS_STOPPED = pool_gauge(
+    "potluck_payouts_stopped",
+    "1 if the chain or the contract is not as the ledger knows it: nothing is credited or paid.",
+    "contract",
+)
+PAYOUT_WAIT = pool_gauge(
+    "potluck_payout_wait_seconds", "How long a payout has not proceeded.", "contract"
 )
 OUTBOX = pool_gauge("potluck_outbox_events", "Events that are not announced yet, up to 10,000.")
 OUTBOX_LAG = pool_gauge("potluck_outbox_lag_seconds", "The age of the oldest of them.")

@@ -37,6 +37,7 @@ class ServerMetrics:
         self._part_working = registry.gauge(names.PART_WORKING)
         self._device_temperature = registry.histogram(names.DEVICE_TEMPERATURE)
         self._deliveries = registry.counter(names.DELIVERIES)
+        self._receipts = registry.counter(names.RECEIPTS)
         self._ledger_moved = registry.counter(names.LEDGER_MOVED)
         self.loop_lag = registry.histogram(names.LOOP_LAG)
         self.disk_free = registry.gauge(names.DISK_FREE)
@@ -78,6 +79,9 @@ class ServerMetrics:
 
     def count_delivery(self, outcome: str) -> None:
         self._deliveries.labels(outcome).inc()
+
+    def count_receipts(self, outcome: str, count: int) -> None:
+        self._receipts.labels(outcome).inc(count)
 
     def observe_temperatures(self, celsius: Iterable[float | None]) -> None:
         for value in celsius:

@@ -14,7 +14,7 @@ from potluck.model.task import EndReason, TaskState
 from potluck.server.metrics import definitions as names
 from potluck.store.events.outbox import PlacedEvent
 
-# Tasks that were placed and have not started. More than this are not all measured.
+# Tasks that were assigned and have not started. More than this are not all measured.
 _MOST_STARTING = 100_000
 
 
@@ -31,14 +31,19 @@ class WorkMetrics:
         self._started = registry.counter(names.ATTEMPTS_STARTED)
         self._silenced = registry.counter(names.NODES_LOST)
         self._start_seconds = registry.histogram(names.TASK_START)
-        # Tasks that were placed without having waited, in order.
+        # Tasks that were assigned without having waited, in order.
         self._starting: OrderedDict[TaskId, None] = OrderedDict()
 
     def expect_starts(self, task_ids: Iterable[TaskId]) -> None:
-        """These tasks never had to wait for capacity, credit or a quota, and were placed now."""
+        """These tasks never had to wait for capacity, credit or a quota, and are assigned now."""
         self._starting.update(dict.fromkeys(task_ids))
         while len(self._starting) > _MOST_STARTING:
             self._starting.popitem(last=False)
+
+    def drop_expected(self, task_ids: Iterable[TaskId]) -> None:
+        """They could not be assigned."""
+        for task_id in task_ids:
+            self._starting.pop(task_id, None)
 
     def count(self, placed: Iterable[PlacedEvent]) -> None:
         for item in placed:

@@ -1,6 +1,7 @@
 """Collects versions, settings, readiness, figures and logs into one archive.
 
 Every part is collected by itself: what fails is named in the archive, and the rest is there.
+Address and settings are those of the server's last start, if it recorded one.
 """
 
 import asyncio
@@ -25,9 +26,9 @@ from potluck import __version__
 from potluck.model.error import PotluckError, ServerUnreachable
 from potluck.server.backup.announcement import connected
 from potluck.server.encryption.key_sources import key_place
-from potluck.server.http import exposure
 from potluck.server.settings import ServerSettings
-from potluck.server.stored_data import database_of
+from potluck.server.stored_data import check_server_exists, database_of
+from potluck.server.support.last_start import local_address, read_last_start
 from potluck.server.support.redaction import Redactor, redact_settings, secrets_of
 from potluck.store import status, support, table_copy
 
@@ -44,6 +45,7 @@ class SupportBundle:
         self._settings = settings
         self._logs = logs
         self._variables = variables
+        self._last_start = read_last_start(settings.data_directory)
         self.failures: dict[str, str] = {}
 
     async def write(self, path: Path) -> list[str]:
@@ -101,19 +103,36 @@ class SupportBundle:
             "system": platform.platform(),
             "cores": os.cpu_count(),
             "packages": dict(sorted(packages.items())),
+            "server": self._last_start
+            and {
+                "potluck": self._last_start.version,
+                "process_id": self._last_start.process_id,
+                "started_at": self._last_start.started_at,
+            },
         }
 
     async def _redacted_settings(self) -> dict[str, Any]:
+        """Of the last start; else those that this command was given."""
+        if self._last_start is not None:
+            return self._last_start.settings
         return redact_settings(self._settings)
 
     async def _ask(self, path: str, *accepted: int) -> str:
-        """From the server of these settings, on this machine."""
-        status, body = await asyncio.to_thread(_fetch, server_address(self._settings) + path)
+        """From the server on this machine."""
+        if self._last_start is not None:
+            address = self._last_start.address
+        else:
+            address = local_address(self._settings, self._settings.port)
+        try:
+            status, body = await asyncio.to_thread(_fetch, address + path)
+        except OSError as error:
+            raise ServerUnreachable(f"No server answers at {address}.") from error
         if status not in accepted:
             raise ServerUnreachable(f"The server answered {path} with {status}.")
         return body
 
     async def _database(self) -> dict[str, Any]:
+        check_server_exists(self._settings)
         async with database_of(self._settings) as url, connected(url) as connection:
             return {
                 "migrations": sorted(await table_copy.applied_migrations(connection)),
@@ -123,13 +142,6 @@ class SupportBundle:
 
     async def _disk(self) -> dict[str, int]:
         return dict(shutil.disk_usage(self._settings.data_directory)._asdict())
-
-
-def server_address(settings: ServerSettings) -> str:
-    """Where this machine reaches the server: one that listens everywhere also does on loopback."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
-    scheme = "https" if exposure.serves_tls(settings) else "http"
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{settings.port}"
 
 
 def _log_parts(logs: list[Path]) -> dict[str, Part]:

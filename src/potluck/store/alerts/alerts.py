@@ -43,7 +43,7 @@ async def store_step(connection: Connection, step: AlertStep) -> None:
 async def record_outage(connection: Connection, alert: Alert) -> None:
     """An alert of the time while the database was away: once, and told if any instance told it."""
     await connection.execute(*_sql.drop_pending(alert=alert))
-    await connection.execute(*_sql.mark_outage_told(alert=alert))
+    await connection.execute(*_sql.mark_outage_notified(alert=alert))
     await connection.execute(*_sql.record_outage(alert=alert))
 
 
@@ -58,8 +58,8 @@ async def list_online(connection: Connection, node_ids: Sequence[NodeId]) -> set
     return {row["id"] for row in rows}
 
 
-async def mark_told(connection: Connection, alerts: Sequence[Alert], now: datetime) -> None:
-    await connection.execute(*_sql.mark_told(ids=[alert.id for alert in alerts], now=now))
+async def mark_notified(connection: Connection, alerts: Sequence[Alert], now: datetime) -> None:
+    await connection.execute(*_sql.mark_notified(ids=[alert.id for alert in alerts], now=now))
 
 
 async def latest_id(connection: Connection, name: AlertName) -> int:

@@ -5,7 +5,12 @@ from datetime import timedelta
 
 import msgspec
 
-from potluck.decide.alerts.conditions import DeviceTrouble, InstanceReading, LostNode
+from potluck.decide.alerts.conditions import (
+    DeviceTrouble,
+    InstanceReading,
+    LostNode,
+    RewardsReading,
+)
 from potluck.model.ids import NodeId
 from potluck.store.database import Connection
 from potluck.store.scheduler.leader import Leadership
@@ -29,6 +34,10 @@ async def list_devices(connection: Connection) -> tuple[DeviceTrouble, ...]:
 
 async def has_online_node(connection: Connection) -> bool:
     return bool(await connection.fetchval(*_sql.has_online_node()))
+
+
+async def read_rewards(connection: Connection) -> RewardsReading:
+    return RewardsReading(**await connection.fetchrow(*_sql.rewards()))
 
 
 async def mark_heat(

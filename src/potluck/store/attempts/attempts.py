@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from potluck.decide.arrays.items import ArrayPart, HeldRange
 from potluck.decide.charges import Billable
-from potluck.decide.failure_record import NEWEST_ENDS, FailureRecord, is_doubted
+from potluck.decide.failure_record import NEWEST_ENDS, NEWEST_TASKS, FailureRecord, is_doubted
 from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.retry_policy import History
 from potluck.model.blob import BlobRef
@@ -56,6 +56,7 @@ class FetchedAttempt(Struct, frozen=True):
     secrets: dict[str, str]
     checkpoint: BlobRef | None
     traceparent: str | None
+    price_micro_per_hour: int
 
 
 class Fetched(Struct, frozen=True):
@@ -122,6 +123,7 @@ async def fetch(
             content.secrets,
             None if row["checkpoint"] is None else codec.decode_stored(row["checkpoint"], BlobRef),
             row["traceparent"],
+            row["price_micro_per_hour"],
         )
         for row in rows
         if (content := opened[row["id"]]) is not None
@@ -264,13 +266,29 @@ def _held(row: Any) -> HeldRange:
 async def failure_records(
     connection: Connection, attempt_ids: Sequence[AttemptId]
 ) -> dict[AttemptId, FailureRecord]:
-    """What speaks for or against attempts that fail."""
-    rows = await connection.fetch(*_sql.failure_records(attempt_ids=attempt_ids, limit=NEWEST_ENDS))
-    return {row["id"]: _failure_record(*row[1:]) for row in rows}
+    """What speaks for or against attempts that fail.
+
+    Until the end of the transaction no other attempt of their accounts is judged.
+    """
+    await connection.execute(*_sql.lock_spared(attempt_ids=attempt_ids))
+    rows = await connection.fetch(
+        *_sql.failure_records(
+            attempt_ids=attempt_ids, ends_limit=NEWEST_ENDS, tasks_limit=NEWEST_TASKS
+        )
+    )
+    return {row["id"]: _failure_record(row) for row in rows}
 
 
-def _failure_record(spared: int, ended: int, succeeded: int, *node_ends: int) -> FailureRecord:
-    return FailureRecord(spared, ended, succeeded, is_doubted(*node_ends))
+def _failure_record(row: Any) -> FailureRecord:
+    node_ends = (row["finished_attempts"], row["lost_attempts"], row["outlier_attempts"])
+    return FailureRecord(
+        row["spared"],
+        row["ended"],
+        row["succeeded"],
+        is_doubted(*node_ends),
+        row["spared_micro"],
+        row["paid_micro"],
+    )
 
 
 async def log_state(

@@ -29,10 +29,17 @@ async def open_session(
     machine: str,
     refresh_hash: bytes,
     lifetime: timedelta,
+    is_browser: bool = False,
 ) -> str:
     session_id = new_session_id()
     await connection.execute(
-        *_sql.open(session_id=session_id, account_id=account_id, machine=machine, lifetime=lifetime)
+        *_sql.open(
+            session_id=session_id,
+            account_id=account_id,
+            machine=machine,
+            lifetime=lifetime,
+            is_browser=is_browser,
+        )
     )
     await connection.execute(*_sql.add_refresh(refresh_hash=refresh_hash, session_id=session_id))
     return session_id
@@ -44,25 +51,43 @@ async def caller(connection: Connection, session_id: str, account_id: AccountId)
 
 
 async def rotate(
-    connection: Connection, used_hash: bytes, next_hash: bytes, lifetime: timedelta
+    connection: Connection,
+    used_hash: bytes,
+    next_hash: bytes,
+    lifetime: timedelta,
+    browser_grace: timedelta | None = None,
 ) -> Refreshed | None:
     """Exchanges a refresh token for the next one. A reused token ends its session.
 
-    The session of a suspended account stays unchanged: the account may be resumed.
+    With a grace it is a token of a browser, and one that was used within that time may be used
+    again, as long as `next_hash` is its successor and was not used. The session of a suspended
+    account stays unchanged: the account may be resumed.
     """
-    row = await connection.fetchrow(*_sql.use_refresh(refresh_hash=used_hash))
-    account = accounts.account(row)
-    if account is None:
-        return None
-    session_id = row["session_id"]
-    if account.suspended_at is not None:
-        return Refreshed(session_id, account)
+    found = await find_by_refresh(connection, used_hash, browser_grace is not None)
+    if found is None or found.account.suspended_at is not None:
+        return found
+    session_id, account = found.session_id, found.account
     if await connection.fetchval(*_sql.mark_refresh(refresh_hash=used_hash)) is None:
+        if browser_grace is not None and await connection.fetchval(
+            *_sql.is_just_used(refresh_hash=used_hash, next_hash=next_hash, grace=browser_grace)
+        ):
+            return found
         await revoke(connection, session_id, account.id)
         return Refreshed(session_id, account, was_reused=True)
     await connection.execute(*_sql.add_refresh(refresh_hash=next_hash, session_id=session_id))
     await connection.execute(*_sql.prolong(session_id=session_id, lifetime=lifetime))
     return Refreshed(session_id, account)
+
+
+async def find_by_refresh(
+    connection: Connection, refresh_hash: bytes, is_browser: bool
+) -> Refreshed | None:
+    """The open session of a refresh token, used or not. Locks it until the transaction ends."""
+    row = await connection.fetchrow(
+        *_sql.use_refresh(refresh_hash=refresh_hash, is_browser=is_browser)
+    )
+    account = accounts.account(row)
+    return None if account is None else Refreshed(row["session_id"], account)
 
 
 async def revoke(connection: Connection, session_id: str, account_id: AccountId) -> bool:

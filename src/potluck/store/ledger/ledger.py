@@ -13,12 +13,15 @@ _sql = load("ledger")
 
 
 class Movement(Struct, frozen=True):
-    """Entries that sum to zero, for one life of an attempt, or for none."""
+    """Entries that sum to zero: for one life of an attempt, an epoch, a payout or a deposit."""
 
     entries: Sequence[LedgerSide]
     attempt_id: AttemptId | None = None
     adoption: int = 0  # which life: a re-adopted attempt is held for and settled again
     slice: int = 0  # of that life; 0 for its grant, and for its end if there was no slice
+    epoch: int | None = None  # the closed one whose rewards are set aside
+    payout_id: str | None = None
+    deposit_id: int | None = None
 
 
 class Side(Struct, frozen=True):

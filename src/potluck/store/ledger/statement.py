@@ -11,10 +11,12 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.store.database import Connection
 from potluck.store.identity import accounts
 from potluck.store.sql_files import load
-from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
+from potluck.wire.money.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
 
 _sql = load("ledger_list")
 _MAX_LINES = 1_000
+# Between the purses of one account.
+_MOVED_TO_HELD = (EntryKind.HOLD, EntryKind.REFUND, EntryKind.RELEASE)
 
 
 class LedgerPosition(Struct, frozen=True, order=True):
@@ -81,19 +83,20 @@ async def summary(
 
 
 def _entry(row: Mapping[str, Any]) -> LedgerEntry:
-    kind, amount = EntryKind(row["kind"]), row["amount_micro"]
-    moves_within = kind in (EntryKind.HOLD, EntryKind.REFUND, EntryKind.RELEASE)
-    is_available = row["purse"] == Purse.AVAILABLE
+    kind, purse, amount = EntryKind(row["kind"]), Purse(row["purse"]), row["amount_micro"]
+    is_available = purse is Purse.AVAILABLE
+    is_claimable = purse is Purse.CLAIMABLE
     return LedgerEntry(
         row["id"],
         row["created_at"],
         kind,
         amount if is_available else 0,
-        -amount if moves_within else 0 if is_available else amount,
+        -amount if kind in _MOVED_TO_HELD else 0 if is_available or is_claimable else amount,
         row["task_id"],
         row["task_name"],
         row["attempt_id"],
         row["node_name"],
+        -amount if kind is EntryKind.EPOCH else amount if is_claimable else 0,
     )
 
 

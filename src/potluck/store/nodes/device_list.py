@@ -46,7 +46,7 @@ async def page(
             viewer_id=viewer_id,
             after_id=behind or "",
             kinds=kinds,
-            models=_like(selection.model),
+            models=like_patterns(selection.model),
             filter=selection,
             limit=limit,
             max_price_micro_per_hour=_NO_LIMIT if max_price is None else max_price,
@@ -112,7 +112,7 @@ def chooses_accounts(description: DeviceDescription) -> bool:
     return bool(description.terms.allow or description.terms.deny)
 
 
-def _like(pattern: str | None) -> list[str]:
+def like_patterns(pattern: str | None) -> list[str]:
     """`RTX 40*|A100` as LIKE patterns: anywhere in the name, one of several."""
     if pattern is None:
         return ["%"]

@@ -135,6 +135,11 @@ async def mark_silent(connection: Connection, seconds: float) -> list[SilentNode
     return [SilentNode(row["id"], row["account_id"]) for row in rows]
 
 
+async def mark_all_silent(connection: Connection) -> None:
+    """For a restored database: each node is online again after its first request."""
+    await connection.execute(*_sql.silence_all())
+
+
 async def lock_own(
     connection: Connection, node_id: NodeId, account_id: AccountId, *, also_left: bool
 ) -> str:
@@ -160,12 +165,16 @@ async def get(
 
 
 async def page(
-    connection: Connection, viewer_id: AccountId, behind: NodeId | None, limit: int
+    connection: Connection,
+    viewer_id: AccountId,
+    behind: NodeId | None,
+    limit: int,
+    only_own: bool = False,
 ) -> tuple[list[NodeView], bool]:
     """In the order of their ids, and whether there may be more."""
-    rows = await connection.fetch(
-        *_sql.page(after_id=behind or "", limit=limit, max_devices=_PAGE_DEVICES)
-    )
+    bounds = {"after_id": behind or "", "limit": limit, "max_devices": _PAGE_DEVICES}
+    query = _sql.own_page(account_id=viewer_id, **bounds) if only_own else _sql.page(**bounds)
+    rows = await connection.fetch(*query)
     views = await _views(connection, rows, viewer_id)
     is_full = sum(len(view.devices) for view in views) >= _PAGE_DEVICES
     return views, is_full or len(views) == limit
@@ -179,6 +188,14 @@ async def cordon(connection: Connection, node_id: NodeId, reason: str) -> None:
 async def uncordon(connection: Connection, node_id: NodeId) -> None:
     if await connection.fetchval(*_sql.uncordon(node_id=node_id)) is None:
         raise _unknown_node(node_id)
+
+
+async def lock(connection: Connection, node_id: NodeId) -> tuple[Owner, NodeState]:
+    """Locks a node of any account; returns its owner and its state."""
+    row = await connection.fetchrow(*_sql.lock(node_id=node_id))
+    if row is None:
+        raise _unknown_node(node_id)
+    return Owner(row["account_id"], row["node_key_id"]), NodeState(row["state"])
 
 
 async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) -> list[NodeView]:

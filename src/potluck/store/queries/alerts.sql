@@ -17,7 +17,7 @@ SELECT name, subject, state, detail, account_id, node_id, began_at, fired_at, to
 FROM unnest(:alerts[].name::text[], :alerts[].subject::text[], :alerts[].state::text[],
     :alerts[].detail::text[], :alerts[].account_id::text[], :alerts[].node_id::text[],
     :alerts[].began_at::timestamptz[], :alerts[].fired_at::timestamptz[],
-    :alerts[].told_at::timestamptz[])
+    :alerts[].notified_at::timestamptz[])
     AS alert (name, subject, state, detail, account_id, node_id, began_at, fired_at, told_at)
 ON CONFLICT DO NOTHING
 
@@ -32,7 +32,7 @@ WHERE alerts.id = alert.id
 -- name: drop
 DELETE FROM alerts WHERE id = ANY(:ids::bigint[])
 
--- name: mark_told
+-- name: mark_notified
 UPDATE alerts SET
     told_at = CASE WHEN state = 'firing' THEN :now ELSE told_at END,
     resolve_told_at = CASE WHEN state = 'resolved' THEN :now END
@@ -48,9 +48,9 @@ ORDER BY alerts.id LIMIT :limit
 -- name: drop_pending
 DELETE FROM alerts WHERE name = :alert.name AND subject = :alert.subject AND state = 'pending'
 
--- name: mark_outage_told
+-- name: mark_outage_notified
 -- Another instance recorded it, before or after this one told it.
-UPDATE alerts SET told_at = greatest(told_at, :alert.told_at::timestamptz)
+UPDATE alerts SET told_at = greatest(told_at, :alert.notified_at::timestamptz)
 WHERE name = :alert.name AND subject = :alert.subject
     AND (state = 'firing' OR resolved_at >= :alert.began_at)
 
@@ -58,7 +58,7 @@ WHERE name = :alert.name AND subject = :alert.subject
 -- Of the database itself, when it is back. Several instances record it, and only the first counts.
 INSERT INTO alerts (name, subject, state, detail, began_at, fired_at, told_at)
 SELECT :alert.name, :alert.subject, 'firing', :alert.detail, :alert.began_at, :alert.fired_at,
-    :alert.told_at
+    :alert.notified_at
 WHERE NOT EXISTS (
     SELECT FROM alerts WHERE name = :alert.name AND subject = :alert.subject
         AND (state <> 'resolved' OR resolved_at >= :alert.began_at))
@@ -202,3 +202,23 @@ UPDATE devices SET
 FROM unnest(:uuids::text[], :are_hot::boolean[], :celsius::double precision[])
     AS heat (uuid, is_hot, celsius)
 WHERE node_id = :node_id AND devices.uuid = heat.uuid AND (hot_since IS NOT NULL) <> heat.is_hot
+
+-- name: rewards
+-- How late the open epoch is, and the oldest part of an epoch that payouts do not cover. Without an
+-- epoch that is over and without claimable rewards all are zero.
+WITH late AS (
+    -- Without what is in roots of contracts: its wallets claim it when they like.
+    SELECT claimable_micro - assigned_micro AS claimable_micro, (
+        SELECT min(closed_at) FROM epoch_rewards JOIN epochs ON number = epoch
+        WHERE epoch_rewards.account_id = balances.account_id
+            AND epoch_rewards.amount_micro > 0
+            AND epoch_rewards.cumulative_micro > balances.paid_micro) AS closed_at
+    FROM balances WHERE claimable_micro > assigned_micro
+)
+SELECT coalesce(max(number), 0) AS epoch,
+    greatest(0, extract(epoch FROM now() - min(ends_at)))::double precision AS epoch_overdue_seconds,
+    coalesce((SELECT extract(epoch FROM now() - min(closed_at)) FROM late), 0)::double precision
+        AS payout_age_seconds,
+    (SELECT count(*) FROM late)::integer AS late_accounts,
+    coalesce((SELECT sum(claimable_micro) FROM late), 0)::bigint AS claimable_micro
+FROM epochs WHERE closed_at IS NULL

@@ -94,8 +94,11 @@ WITH term AS (
     SELECT task.id AS task_id, task.account_id AS consumer_id, node.account_id AS provider_id
     FROM task, node
     WHERE (SELECT count(*) FROM device) = cardinality(:shares[].device_id::text[])
-        AND (SELECT sum(price_micro_per_hour * milli) FROM device)::bigint / 1000
-            = :assignment.price_micro_per_hour
+        AND ((SELECT sum(price_micro_per_hour * milli) FROM device)::bigint / 1000
+                = :assignment.price_micro_per_hour
+            -- A task for its own account's devices only costs nothing there.
+            OR :assignment.price_micro_per_hour::bigint = 0
+                AND node.account_id = task.account_id AND jsonb_array_length(owners) = 1)
         -- Backed by the ledger entry that follows in this transaction.
         AND (:assignment.hold_micro::bigint = 0 OR EXISTS (SELECT FROM balances
             WHERE account_id = task.account_id AND available_micro >= :assignment.hold_micro))

@@ -45,6 +45,7 @@ WITH granted AS (
     RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
         tasks.sealed_spec, tasks.sealed_secrets, tasks.requirements, tasks.limits,
         attempts.remaining, tasks.items AS items_total, attempts.is_reclaimable, tasks.traceparent,
+        attempts.price_micro_per_hour,
         (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
             FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint,
         (SELECT coalesce(jsonb_agg(jsonb_build_object('device_id', device_id, 'uuid', devices.uuid,
@@ -86,17 +87,43 @@ SELECT id FROM attempts WHERE task_id = :task_id AND finished_at IS NULL
 -- With their tasks; the statements are in the schema, so that two take one round trip.
 SELECT * FROM lock_attempts_to_settle(:attempt_ids::text[])
 
+-- name: lock_spared
+-- Two attempts of an account that fail on two nodes at once must not be spared for the same credit.
+-- A lock of its own: a row of the account is locked in other orders by other transactions.
+SELECT count(pg_advisory_xact_lock(hashtextextended(consumer_id, 4027)))
+FROM (
+    SELECT DISTINCT consumer_id FROM attempts
+    WHERE id = ANY(:attempt_ids::text[]) AND price_micro_per_hour > 0
+    ORDER BY consumer_id
+) AS payers
+
 -- name: failure_records
--- How often the consumer was spared lately, and how the newest tasks of the same name ended on
--- nodes of other owners. Only read for failures, which are few; by the index of names.
-SELECT attempts.id,
-    (SELECT count(*) FROM attempts AS other
-        WHERE other.consumer_id = attempts.consumer_id AND other.is_spared
-            AND other.finished_at > now() - interval '30 days')
-        -- Those that end together may all be spared.
-        + row_number() OVER (PARTITION BY attempts.consumer_id ORDER BY attempts.id) - 1 AS spared,
+-- How often the consumer was spared lately, for how much and after how much it paid, and how the
+-- newest tasks of the same name ended on nodes of other owners. Only read for failures, which are
+-- few; by the index of names.
+SELECT attempts.id, spared.number AS spared, spared.micro AS spared_micro,
+    -- What it paid to itself has cost it nothing.
+    CASE WHEN attempts.price_micro_per_hour = 0 THEN 0 ELSE (
+        SELECT coalesce(sum(other.charge_micro), 0)::bigint
+        FROM (
+            SELECT mine.id FROM tasks AS mine
+            WHERE mine.account_id = attempts.consumer_id
+                AND mine.created_at > now() - interval '30 days'
+            ORDER BY mine.id DESC LIMIT :tasks_limit
+        ) AS newest JOIN attempts AS other ON other.task_id = newest.id
+        WHERE other.provider_id <> other.consumer_id
+    ) END AS paid_micro,
     elsewhere.ended, elsewhere.succeeded, finished_attempts, lost_attempts, outlier_attempts
 FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id, LATERAL (
+    -- At least what they would have cost: the reported time may be shorter.
+    SELECT count(*) AS number, coalesce(sum(
+        ceil(other.price_micro_per_hour
+            * extract(epoch FROM other.finished_at - other.started_at) / 3600)
+    ), 0)::bigint AS micro
+    FROM attempts AS other
+    WHERE other.consumer_id = attempts.consumer_id AND other.is_spared
+        AND other.finished_at > now() - interval '30 days'
+) AS spared, LATERAL (
     SELECT count(*) AS ended, count(*) FILTER (WHERE newest.state = 'succeeded') AS succeeded
     FROM (
         SELECT alike.state
@@ -106,10 +133,10 @@ FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id,
                 = tasks.account_id || '/' || tasks.name || '/' || outcome || '/' || tasks.kind
                 AND EXISTS (SELECT FROM attempts AS other WHERE other.task_id = same.id
                     AND other.state = outcome AND other.provider_id <> attempts.provider_id)
-            ORDER BY same.id COLLATE "POSIX" DESC LIMIT :limit
+            ORDER BY same.id COLLATE "POSIX" DESC LIMIT :ends_limit
         ) AS alike
         WHERE tasks.name <> ''
-        ORDER BY alike.id DESC LIMIT :limit
+        ORDER BY alike.id DESC LIMIT :ends_limit
     ) AS newest
 ) AS elsewhere
 WHERE attempts.id = ANY(:attempt_ids::text[])

@@ -39,8 +39,10 @@ WITH changed AS (
             report_hash, has_begun, is_over, finished, lost, done, items_done, items_failed,
             items_seconds, is_outlier, is_spared, sealed_last_lines)
     WHERE attempts.id = how.id AND finished_at IS NULL
-    RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.is_over, how.finished,
-        how.lost, how.is_outlier::integer AS outliers,
+    -- What an account runs on its own node says nothing to others about its reliability.
+    RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.is_over,
+        CASE WHEN consumer_id = provider_id THEN 0 ELSE how.finished END AS finished,
+        CASE WHEN consumer_id = provider_id THEN 0 ELSE how.lost END AS lost, how.is_outlier::integer AS outliers,
         how.reason = 'withdrawn' AND how.lost > 0 AS was_ignored
 ), refuted AS (
     -- Failures of a task, or of the one that it repeats, on nodes of other owners than now.

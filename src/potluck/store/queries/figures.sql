@@ -28,12 +28,28 @@ GROUP BY kind, state
 SELECT state, count(*) AS attempts FROM attempts WHERE finished_at IS NULL GROUP BY state
 
 -- name: balances
--- The platform has no balance: its side is the sum of its entries, which are few.
+-- The platform has no balance: its side is the sum of its entries, if they are few. Fees and payouts
+-- are many, and accounts know what they gave and got.
 SELECT coalesce(sum(available_micro), 0)::bigint AS available,
     coalesce(sum(held_micro), 0)::bigint AS held,
-    (SELECT coalesce(sum(amount_micro), 0)::bigint FROM ledger_entries WHERE account_id IS NULL)
-        AS issued
+    coalesce(sum(held_back_micro), 0)::bigint AS held_back,
+    coalesce(sum(claimable_micro), 0)::bigint AS claimable,
+    coalesce(sum(fee_micro), 0)::bigint AS fees,
+    coalesce(sum(paid_micro), 0)::bigint AS paid,
+    (SELECT coalesce(sum(amount_micro), 0)::bigint FROM ledger_entries
+        WHERE account_id IS NULL AND kind = 'grant') AS issued,
+    (SELECT coalesce(-sum(amount_micro), 0)::bigint FROM chain_deposits
+        WHERE credited_at IS NOT NULL) AS deposited
 FROM balances
+
+-- name: contracts
+SELECT contract, greatest(coalesce(head_block, scanned_block) - scanned_block, 0) AS lag_blocks,
+    halted_at IS NOT NULL AS is_stopped,
+    coalesce(extract(epoch FROM now() - least(waits_since, (SELECT min(created_at)
+        FROM chain_transactions WHERE settled_at IS NULL
+            AND chain_transactions.chain_id = chain_contracts.chain_id
+            AND chain_transactions.contract = chain_contracts.contract))), 0)::float8 AS wait_seconds
+FROM chain_contracts
 
 -- name: outbox
 SELECT count(*) AS events,

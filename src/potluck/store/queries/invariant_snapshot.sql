@@ -84,12 +84,22 @@ WHERE (SELECT count(*) FROM (
 ) AS entry) <= :max_entries
 
 -- name: purses
-SELECT balances.account_id, available_micro, held_micro, held_back_micro,
+SELECT balances.account_id, available_micro, held_micro, held_back_micro, claimable_micro,
+    balances.earned_micro, balances.fee_micro, paid_micro, counted_earned_micro, counted_fee_micro,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'available'), 0)::bigint
         AS entries_available_micro,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS entries_held_micro,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'held_back'), 0)::bigint
-        AS entries_held_back_micro
+        AS entries_held_back_micro,
+    coalesce(sum(amount_micro) FILTER (WHERE purse = 'claimable'), 0)::bigint
+        AS entries_claimable_micro,
+    coalesce(sum(amount_micro) FILTER (WHERE purse = 'available'
+        AND kind IN ('reward', 'release')), 0)::bigint AS entries_earned_micro,
+    coalesce(-sum(amount_micro) FILTER (WHERE kind = 'fee'), 0)::bigint AS entries_fee_micro,
+    coalesce((SELECT sum(payouts.amount_micro) FROM payouts
+        WHERE payouts.account_id = balances.account_id), 0)::bigint AS payouts_micro,
+    coalesce((SELECT sum(epoch_rewards.amount_micro) FROM epoch_rewards
+        WHERE epoch_rewards.account_id = balances.account_id), 0)::bigint AS set_aside_micro
 FROM balances LEFT JOIN ledger_entries USING (account_id)
 WHERE balances.account_id = ANY(:part.account_ids)
 GROUP BY balances.account_id ORDER BY balances.account_id

@@ -175,7 +175,7 @@ WITH attempt AS (
         used_cores = used_cores + guard.cores,
         used_memory_bytes = nodes.used_memory_bytes + guard.memory_bytes,
         used_disk_bytes = used_disk_bytes + guard.disk_bytes,
-        lost_attempts = lost_attempts - 1
+        lost_attempts = lost_attempts - (guard.consumer_id <> guard.provider_id)::integer
     FROM guard WHERE nodes.id = :node_id
 ), taken_task AS (
     UPDATE tasks SET
@@ -249,7 +249,7 @@ WITH live AS (
     SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
     WHERE finished_at IS NULL AND fetched_at IS NOT NULL
         AND heartbeat_at > :grace.since
-        AND heartbeat_at <= coalesce(:grace.heard_until::timestamptz, 'infinity')
+        AND heartbeat_at <= coalesce(:grace.seen_until::timestamptz, 'infinity')
     ORDER BY attempts.id FOR UPDATE OF attempts
 )
 UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, now() + :grace.lasting::interval)

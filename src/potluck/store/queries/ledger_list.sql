@@ -1,5 +1,5 @@
--- An account's own ledger. A hold, a refund and a release have two sides in the same account, one per
--- purse: the side of `available` represents both, and the other is its opposite.
+-- An account's own ledger. A hold, a refund, a release and an epoch have two sides in the same account, one
+-- per purse: the side of `available` represents both, and the other is its opposite.
 
 -- name: place
 -- The position of an entry; none, if it is not the account's.
@@ -17,7 +17,7 @@ FROM unnest(:kinds::text[]) AS wanted (kind) CROSS JOIN LATERAL (
     WHERE account_id = :account_id AND kind = wanted.kind
         AND created_at >= :filter.since
         AND (created_at, id) < (:filter.before.at, :filter.before.id)
-        AND (purse = 'available' OR kind NOT IN ('hold', 'refund', 'release'))
+        AND (purse = 'available' OR kind NOT IN ('hold', 'refund', 'release', 'epoch'))
     ORDER BY created_at DESC, id DESC LIMIT :limit
 ) AS newest
 LEFT JOIN attempts ON attempts.id = newest.attempt_id
@@ -35,7 +35,7 @@ LEFT JOIN tasks ON tasks.id = attempts.task_id AND tasks.account_id = :account_i
 WHERE attempts.task_id = :filter.task_id AND ledger_entries.account_id = :account_id
     AND ledger_entries.kind = ANY(:kinds::text[]) AND ledger_entries.created_at >= :filter.since
     AND (ledger_entries.created_at, ledger_entries.id) < (:filter.before.at, :filter.before.id)
-    AND (purse = 'available' OR ledger_entries.kind NOT IN ('hold', 'refund', 'release'))
+    AND (purse = 'available' OR ledger_entries.kind NOT IN ('hold', 'refund', 'release', 'epoch'))
 ORDER BY ledger_entries.created_at DESC, ledger_entries.id DESC LIMIT :limit
 
 -- name: summary

@@ -43,3 +43,26 @@ SELECT tasks.id, account_id, address, label, kind, state, reason, tasks.created_
 FROM tasks JOIN accounts ON accounts.id = account_id
 WHERE tasks.id = ANY(:task_ids)
 ORDER BY tasks.id DESC
+
+-- name: count_by_state
+-- Each key up to a limit: a count of a million takes time and helps no reader.
+SELECT keys.key, counted.tasks
+FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks FROM (
+        SELECT FROM tasks
+        WHERE account_id || '/' || state || '/' || kind = keys.key
+            AND id COLLATE "POSIX" >= :first_id AND id COLLATE "POSIX" < :before_id
+        LIMIT :limit
+    ) AS found
+) AS counted
+
+-- name: count_by_name
+SELECT keys.key, counted.tasks
+FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks FROM (
+        SELECT FROM tasks
+        WHERE account_id || '/' || name || '/' || state || '/' || kind = keys.key
+            AND id COLLATE "POSIX" >= :first_id AND id COLLATE "POSIX" < :before_id
+        LIMIT :limit
+    ) AS found
+) AS counted

@@ -103,6 +103,10 @@ WITH quiet AS (
 UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
 RETURNING nodes.id, account_id
 
+-- name: silence_all
+-- In a restored database: until a node is heard of again, nobody knows whether it still exists.
+UPDATE nodes SET state = 'silent' WHERE state = 'online'
+
 -- name: cordon
 -- The first time stays.
 UPDATE nodes SET cordoned_at = coalesce(cordoned_at, now()), cordoned_for = :reason
@@ -111,6 +115,9 @@ WHERE id = :node_id AND state <> 'left' RETURNING id
 -- name: uncordon
 UPDATE nodes SET cordoned_at = NULL, cordoned_for = ''
 WHERE id = :node_id AND state <> 'left' RETURNING id
+
+-- name: lock
+SELECT account_id, node_key_id, state FROM nodes WHERE id = :node_id AND state <> 'left' FOR UPDATE
 
 -- name: lock_own
 SELECT id, name FROM nodes
@@ -125,6 +132,16 @@ WITH next_nodes AS (
     SELECT *, coalesce(sum(jsonb_array_length(description -> 'devices')) OVER (
         ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS devices_before
     FROM nodes WHERE state <> 'left' AND id > :after_id ORDER BY id LIMIT :limit
+)
+SELECT * FROM next_nodes WHERE devices_before < :max_devices::integer ORDER BY id
+
+-- name: own_page
+-- The same for the nodes of one account, by their own index.
+WITH next_nodes AS (
+    SELECT *, coalesce(sum(jsonb_array_length(description -> 'devices')) OVER (
+        ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS devices_before
+    FROM nodes WHERE account_id = :account_id AND state <> 'left' AND id > :after_id
+    ORDER BY id LIMIT :limit
 )
 SELECT * FROM next_nodes WHERE devices_before < :max_devices::integer ORDER BY id
 

@@ -66,6 +66,12 @@ SELECT count(*) FROM (
 SELECT id, request_hash FROM tasks
 WHERE account_id = :account_id AND idempotency_key = :idempotency_key
 
+-- name: has_key
+SELECT EXISTS (
+    SELECT FROM tasks
+    WHERE account_id = :account_id AND idempotency_key = ANY(:idempotency_keys::text[])
+)
+
 -- name: views
 -- Those of the tasks that are the account's.
 SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
@@ -101,7 +107,11 @@ JOIN nodes ON nodes.id = attempts.node_id
 ORDER BY attempts.task_id, attempts.number
 
 -- name: lock
-SELECT state FROM tasks WHERE id = :task_id AND account_id = :account_id FOR UPDATE
+SELECT state, version FROM tasks WHERE id = :task_id AND account_id = :account_id FOR UPDATE
+
+-- name: versions
+SELECT id, version, name, state FROM tasks
+WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id ORDER BY id DESC
 
 -- name: lock_queued
 SELECT id FROM tasks WHERE id = ANY(:task_ids::text[]) AND state = 'queued' ORDER BY id FOR UPDATE

@@ -68,28 +68,45 @@ async def page(
     return [TaskId(row["id"]) for row in rows]
 
 
+async def count(
+    connection: Connection, account_id: AccountId, selection: TaskFilter, most: int
+) -> dict[TaskState, int]:
+    """By state, each at most this number; the states of the selection are left out of account."""
+    query = _sql.count_by_state if selection.name is None else _sql.count_by_name
+    selection = replace(selection, states=())
+    rows = await connection.fetch(*query(**_bounds(account_id, selection, None, most)))
+    counts = dict.fromkeys(TaskState, 0)
+    for row in rows:
+        counts[TaskState(row["key"].split("/")[-2])] += row["tasks"]
+    return {state: min(tasks, most) for state, tasks in counts.items()}
+
+
 def _query(
     account_id: AccountId | None, selection: TaskFilter, before: TaskId | None, limit: int
 ) -> tuple[object, ...]:
-    """The statement and its values: each state and kind of the account is its own key.
+    """The statement and its values; without an account, of all."""
+    query = (
+        _sql.newest_in_pool
+        if account_id is None
+        else (_sql.newest_by_state if selection.name is None else _sql.newest_by_name)
+    )
+    return query(**_bounds(account_id, selection, before, limit))
 
-    Without an account, those of all.
-    """
+
+def _bounds(
+    account_id: AccountId | None, selection: TaskFilter, before: TaskId | None, limit: int
+) -> dict[str, Any]:
+    """Each state and kind of the account is its own key."""
     first = _FIRST if selection.since is None else first_id_at("task", selection.since)
     until = _AFTER_ALL if selection.until is None else first_id_at("task", selection.until)
     # Each state once: a repeated one would show its tasks twice.
     states = dict.fromkeys(selection.states or TaskState)
     kinds = [selection.kind] if selection.kind else KINDS
     ends = [f"{state}/{kind}" for state in states for kind in kinds]
-    query = (
-        _sql.newest_in_pool
-        if account_id is None
-        else (_sql.newest_by_state if selection.name is None else _sql.newest_by_name)
-    )
     start = [part for part in (account_id, selection.name) if part is not None]
-    return query(
-        first_id=first,
-        before_id=min(until, before or until),
-        limit=limit,
-        keys=["/".join([*start, end]) for end in ends],
-    )
+    return {
+        "first_id": first,
+        "before_id": min(until, before or until),
+        "limit": limit,
+        "keys": ["/".join([*start, end]) for end in ends],
+    }

@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.decide.arrays.retry_items import RetryPlan
-from potluck.model.device import DeviceKind
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
@@ -55,33 +54,20 @@ class NewTask(Struct, frozen=True):
     traceparent: str | None = None
 
 
-class Quotas(Struct, frozen=True):
-    """The most queued tasks of an account, and its highest priority; None: no limit."""
-
-    queued: int | None
-    priority: int | None
-
-
 class EarlierSubmission(Struct, frozen=True):
     id: TaskId
     request_hash: bytes
 
 
-# What the price depends on: cores, number and kind of devices.
-_Size = tuple[int, int, DeviceKind | None]
+class TaskChanged(Exception):
+    """The task is not as its caller has seen it."""
 
 
-class Allowance(Struct, frozen=True):
-    """An account's limits, credit and earlier submissions, and the cheapest prices."""
-
-    wallet: str
-    available_micro: int
-    quotas: Quotas
-    earlier: dict[str, EarlierSubmission]  # by idempotency key
-    cheapest: dict[_Size, int | None]  # None: no offer
-
-    def cheapest_micro_per_hour(self, requirements: Requirements) -> int | None:
-        return self.cheapest[_size(requirements)]
+class TaskVersion(Struct, frozen=True):
+    id: TaskId
+    version: int
+    name: str
+    state: TaskState
 
 
 class NodeContact(Struct, frozen=True):
@@ -160,52 +146,6 @@ def _interval(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 
-async def load_allowance(
-    connection: Connection, account_id: AccountId, new: Sequence[NewTask], defaults: Quotas
-) -> Allowance:
-    """The account's limits, its own or the defaults, and its earlier submissions of these tasks."""
-    keys = [task.idempotency_key for task in new if task.idempotency_key is not None]
-    sizes = list({_size(task.request.requirements) for task in new})
-    row = await connection.fetchrow(
-        *_sql.allowance(
-            account_id=account_id,
-            quotas=defaults,
-            idempotency_keys=keys,
-            cores=[cores for cores, _, _ in sizes],
-            device_counts=[count for _, count, _ in sizes],
-            device_kinds=[kind for _, _, kind in sizes],
-        )
-    )
-    assert row is not None, "a submitter has an account"
-    return Allowance(
-        row["address"],
-        row["available_micro"],
-        Quotas(row["queued"], row["priority"]),
-        {
-            key: EarlierSubmission(task_id, hashed)
-            for key, task_id, hashed in zip(
-                row["keys"] or (), row["ids"] or (), row["hashes"] or (), strict=True
-            )
-        },
-        dict(zip(sizes, row["cheapest"], strict=True)),
-    )
-
-
-def _size(requirements: Requirements) -> _Size:
-    return requirements.cores, requirements.device_count, requirements.device_kind
-
-
-async def room_in_queue(connection: Connection, account_id: AccountId, most: int) -> int:
-    """How many more may be queued; locks the queue, so that no other takes the place."""
-    await connection.execute(*_sql.lock_queue(account_id=account_id))
-    return most - await count_queued(connection, account_id, most)
-
-
-async def count_queued(connection: Connection, account_id: AccountId, most: int) -> int:
-    """How many are queued, counted up to `most`."""
-    return int(await connection.fetchval(*_sql.count_queued(account_id=account_id, limit=most)))
-
-
 async def by_idempotency_key(
     connection: Connection, account_id: AccountId, key: str
 ) -> EarlierSubmission | None:
@@ -214,6 +154,13 @@ async def by_idempotency_key(
         *_sql.by_idempotency_key(account_id=account_id, idempotency_key=key)
     )
     return None if row is None else EarlierSubmission(row["id"], row["request_hash"])
+
+
+async def has_key(connection: Connection, account_id: AccountId, keys: Sequence[str]) -> bool:
+    """Whether the account has submitted a task with one of these keys."""
+    return bool(
+        await connection.fetchval(*_sql.has_key(account_id=account_id, idempotency_keys=keys))
+    )
 
 
 async def get(
@@ -241,12 +188,26 @@ async def failed_on(
     return {row["task_id"]: row["node_ids"] for row in rows}
 
 
-async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskState:
-    """Locks the task; returns its state."""
-    state = await connection.fetchval(*_sql.lock(task_id=task_id, account_id=account_id))
-    if state is None:
+async def lock(
+    connection: Connection, task_id: TaskId, account_id: AccountId, version: int | None = None
+) -> TaskState:
+    """Locks the task; returns its state. Raises TaskChanged if it is not this version."""
+    row = await connection.fetchrow(*_sql.lock(task_id=task_id, account_id=account_id))
+    if row is None:
         raise no_such_task(task_id)
-    return TaskState(state)
+    if version is not None and row["version"] != version:
+        raise TaskChanged
+    return TaskState(row["state"])
+
+
+async def versions(
+    connection: Connection, task_ids: list[TaskId], account_id: AccountId
+) -> list[TaskVersion]:
+    """Those of the tasks that are the account's, newest first."""
+    rows = await connection.fetch(*_sql.versions(task_ids=task_ids, account_id=account_id))
+    return [
+        TaskVersion(row["id"], row["version"], row["name"], TaskState(row["state"])) for row in rows
+    ]
 
 
 async def end_queued(

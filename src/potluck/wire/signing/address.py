@@ -24,8 +24,12 @@ def keccak256(data: bytes) -> bytes:
     return keccak.new(digest_bits=256, data=data).digest()
 
 
+@lru_cache(maxsize=16_384)
 def checksummed(address: str) -> str:
-    """The address in EIP-55 spelling. Raises InvalidInput if it is not an address."""
+    """The address in EIP-55 spelling. Raises InvalidInput if it is not an address.
+
+    Cached, because the devices of a node usually name the same wallets.
+    """
     if not _ADDRESS.fullmatch(address):
         raise InvalidInput(
             f"{address[:64]!r} is not a wallet address.", "It is 0x and 40 hexadecimal digits."
@@ -38,9 +42,7 @@ def checksummed(address: str) -> str:
     return spelled
 
 
-@lru_cache(maxsize=16_384)
 def _spell(digits: str) -> str:
-    """Cached, because the devices of a node usually name the same wallets."""
     sums = keccak256(digits.encode()).hex()
     letters = [
         digit.upper() if checked > "7" else digit

@@ -297,7 +297,7 @@ async def test_an_outage_that_several_instances_saw_is_recorded_once(
     outage = Alert(
         *(AlertName.NO_LEADER, "pool", AlertState.FIRING, "The database does not answer.", now),
         fired_at=now,
-        told_at=now,
+        notified_at=now,
     )
     for _ in range(2):
         async with services.database.transaction() as connection:
@@ -317,7 +317,10 @@ def readiness(database: str, leader: str = OK) -> ServerReadiness:
 async def test_while_the_database_is_away_one_instance_tells_it(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
-    """Nothing is asked of the database meanwhile; when it is back, its end is told."""
+    """Nothing is asked of the database meanwhile; when it is back, its end is told. Watched backups
+    change nothing."""
+    settings = replace(services.settings, alert_backup_seconds=60.0)
+    services = replace(services, settings=settings)
     instances = [AlertWatchLoop(services, None) for _ in range(2)]
     services.health.latest = readiness("does not answer")
     for _ in range(3):

@@ -194,11 +194,11 @@ async def test_a_stream_tells_where_it_is_then_what_happens_then_of_a_gap(pool: 
     await place(pool)
     async with aclosing(_follow(pool.services, pool, None)) as stream:
         here = await anext(stream)
-        assert here.said is None, "what was before is not told"
+        assert here.content is None, "what was before is not told"
         await say(pool, 2)
         await place(pool)
         told = await anext(stream)
-        assert isinstance(told.said, EventView) and told.said.data == {"number": 2}
+        assert isinstance(told.content, EventView) and told.content.data == {"number": 2}
     async with aclosing(_follow(pool.services, pool, here.position)) as stream:
         await anext(stream)
         again = await anext(stream)
@@ -209,7 +209,7 @@ async def test_a_stream_tells_where_it_is_then_what_happens_then_of_a_gap(pool: 
     async with aclosing(_follow(pool.services, pool, here.position)) as stream:
         await anext(stream)
         gap = await anext(stream)
-        assert isinstance(gap.said, EventGap) and gap.position >= told.position
+        assert isinstance(gap.content, EventGap) and gap.position >= told.position
 
 
 async def test_a_quiet_stream_gives_signs_of_life_and_keeps_no_connection(pool: Pool) -> None:
@@ -226,11 +226,11 @@ async def test_a_quiet_stream_gives_signs_of_life_and_keeps_no_connection(pool: 
     for _ in range(3):
         signs = await asyncio.wait_for(asyncio.gather(*waiting), 10)
         waiting = [asyncio.ensure_future(anext(each)) for each in streams]
-    assert all(each.said is None for each in signs)
+    assert all(each.content is None for each in signs)
     assert signs[0].position > first[0].position
     pool.services.stopping.set()
     ended = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
-    assert all(isinstance(each, StopAsyncIteration) or each.said is None for each in ended)  # type: ignore[union-attr]
+    assert all(isinstance(each, StopAsyncIteration) or each.content is None for each in ended)  # type: ignore[union-attr]
 
 
 def _follow(

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from potluck.model.error import Conflict
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow.housekeeping import expire
+from potluck.server.flow.report import request_work
+from potluck.server.flow.report.request_work import MOST_ALONE
 from potluck.server.flow.settle import cancel
 from potluck.wire.provider import Grant, Preparing, Report, Started
 from tests.server.flow.pool import Pool, done, lease_of
@@ -67,6 +70,46 @@ async def test_each_has_its_own_answer_in_its_own_place(pool: Pool) -> None:
     ]
     assert await pool.report(other.node_id, done(forged), done(odd)) == ["stale_lease"] * 2
     assert (await pool.task(lost.task_id)).state is TaskState.SUCCEEDED
+    await pool.check()
+
+
+async def test_one_request_does_a_bounded_amount_of_work(pool: Pool) -> None:
+    """The rest is to be sent again, and nothing overtakes it."""
+    node_id, (gone, good, *_) = await _busy_node(pool)
+    await cancel.cancel(pool.services, pool.alice, gone.task_id)
+    stale = [Started(lease_of(gone))] * 100
+    later = ["unavailable"] * (100 - MOST_ALONE)
+    assert await pool.report(node_id, *stale) == ["stale_lease"] * MOST_ALONE + later
+    assert (await pool.report(node_id, *stale, done(good)))[-1] == "unavailable"
+    assert await pool.report(node_id, done(good)) == ["accepted"]
+    await pool.check()
+
+
+async def test_reports_that_are_repeated_or_prepare_need_no_transaction_each(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_work, "MOST_ALONE", 1)
+    node_id, grants = await _busy_node(pool)
+    preparing = [Preparing(lease_of(grant)) for grant in grants]
+    assert await pool.report(node_id, *preparing) == ["accepted"] * TASKS
+    assert await pool.sql("SELECT count(*) FROM attempts WHERE state = 'preparing'") == TASKS
+    for _ in range(2):
+        assert await pool.report(node_id, *map(done, grants)) == ["accepted"] * TASKS
+    ended = [done(grant, EndReason.EXIT_STATUS, exit_code=1) for grant in grants]
+    assert await pool.report(node_id, *ended) == ["conflict", *["unavailable"] * (TASKS - 1)]
+    await pool.check()
+
+
+async def test_parts_of_an_array_count_by_their_outcomes(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit(items=10_000)
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    parts = [succeeded(grant, item) for item in range(80)]
+    codes = await pool.report(node.node_id, Started(lease_of(grant)), *parts)
+    assert 20 < codes.count("accepted") < 60
+    assert codes == sorted(codes), "the first ones"
+    assert (await pool.task(task.id)).state is TaskState.RUNNING
     await pool.check()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from potluck.model.error import NotFound
+from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import NodeId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.accounts import administration
@@ -46,3 +46,21 @@ async def test_a_leader_learns_of_a_cordon_without_reading_everything_again(pool
 async def test_no_node_no_cordon(pool: Pool) -> None:
     with pytest.raises(NotFound):
         await administration.cordon(pool.services, pool.alice, NodeId("node_none"), "")
+
+
+async def test_an_admin_removes_a_silent_node_of_somebody_else(pool: Pool) -> None:
+    """Its task runs elsewhere, and it is welcome if it returns. One that is online stays."""
+    node_id, grant = await pool.started()
+    with pytest.raises(Conflict, match="is online"):
+        await administration.remove_node(pool.services, pool.alice, node_id, "")
+    await pool.sql("UPDATE nodes SET state = 'silent'")
+    await administration.remove_node(pool.services, pool.alice, node_id, "sold")
+    assert await pool.sql("SELECT state FROM nodes") == "left"
+    assert await pool.sql("SELECT count(*) FROM bindings") == 0
+    assert (await pool.task(grant.task_id)).state is TaskState.QUEUED
+    with pytest.raises(NotFound):
+        await administration.remove_node(pool.services, pool.alice, node_id, "again")
+    assert await pool.sql("SELECT count(*) FROM audit WHERE kind = 'node_removed'") == 1
+    await pool.check()
+    await pool.offer()
+    assert await pool.sql("SELECT count(*) FROM nodes WHERE state = 'online'") == 1

@@ -1,8 +1,10 @@
 """Who pays for attempts that end without a result, and which nodes are trusted less for them."""
 
+import asyncio
+
 import pytest
 
-from potluck.decide.failure_record import FEWEST_ENDS
+from potluck.decide.failure_record import FEWEST_ENDS, FIRST_SPARED, PAID_FOR_SPARED
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput
 from potluck.model.ids import NodeId
@@ -74,6 +76,50 @@ async def test_a_consumer_pays_for_one_attempt_that_left_nothing(
     assert (await pool.balance(pool.bob)).available_micro == seconds * SECOND_MICRO
     assert (await pool.balance(pool.alice)).available_micro == 10**9 - seconds * SECOND_MICRO
     await pool.check()
+
+
+async def test_attempts_that_fail_in_one_moment_on_many_nodes_are_spared_exactly(
+    pool: Pool,
+) -> None:
+    """Each transaction waits for the others of the account, and sees what they spared."""
+    await pool.give(pool.alice, 10**9)
+    begun: list[tuple[NodeId, Grant]] = []
+    for _ in range(6):
+        node_id = await priced_node(pool)
+        await pool.submit(run_seconds=10.0, max_attempts=2)
+        begun.append((node_id, await begin(pool, node_id)))
+    ends = [
+        pool.report(node_id, done(grant, EndReason.TIME_LIMIT, usage=used(10)))
+        for node_id, grant in begun
+    ]
+    assert await asyncio.gather(*ends) == [["accepted"]] * 6
+    assert await pool.sql("SELECT count(*) FROM attempts WHERE is_spared") == FIRST_SPARED
+    charged = (6 - FIRST_SPARED) * 10 * SECOND_MICRO
+    assert (await pool.balance(pool.bob)).available_micro == charged
+    await pool.check()
+
+
+async def test_what_an_account_paid_others_lets_it_be_spared_more(pool: Pool) -> None:
+    """A hundredth of it; what it paid to itself does not count."""
+    await pool.give(pool.alice, 10**9)
+    node_id = await priced_node(pool)
+    await pool.submit(run_seconds=10.0)
+    paid = await run(pool, node_id, EndReason.COMPLETED)
+    task = await pool.submit(run_seconds=10.0, max_attempts=9)
+    for _ in range(FIRST_SPARED + 1):
+        await run(pool, node_id, EndReason.TIME_LIMIT)
+    spared = "SELECT count(*) FROM attempts WHERE is_spared"
+    assert await pool.sql(spared) == FIRST_SPARED
+    much = "UPDATE attempts SET charge_micro = $1, provider_id = $2 WHERE id = $3"
+    worth = PAID_FOR_SPARED * (FIRST_SPARED + 1) * 11 * SECOND_MICRO
+    await pool.sql(much, worth, pool.alice, paid.attempt_id)
+    await run(pool, node_id, EndReason.TIME_LIMIT)
+    assert await pool.sql(spared) == FIRST_SPARED
+    await pool.sql(much, worth, pool.bob, paid.attempt_id)
+    await run(pool, node_id, EndReason.TIME_LIMIT)
+    await run(pool, node_id, EndReason.TIME_LIMIT)
+    assert await pool.sql(spared) == FIRST_SPARED + 1
+    assert (await pool.task(task.id)).state is TaskState.QUEUED
 
 
 async def test_a_failure_that_another_owner_refutes_is_not_paid_and_is_counted(pool: Pool) -> None:

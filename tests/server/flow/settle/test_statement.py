@@ -6,7 +6,7 @@ from potluck.model.credit import EntryKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.store.ledger import statement
 from potluck.store.ledger.statement import EntryFilter, LedgerPosition
-from potluck.wire.ledger import LedgerEntry, LedgerSummary, LineBy
+from potluck.wire.money.ledger import LedgerEntry, LedgerSummary, LineBy
 from potluck.wire.provider import Grant, NodeRegistered, Started
 from tests.server.flow.pool import Pool, done, lease_of, used
 

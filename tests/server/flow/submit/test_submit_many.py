@@ -95,9 +95,10 @@ async def test_a_thousand_are_one_transaction(pool: Pool) -> None:
     assert before == 0 and await pool.sql("SELECT count(DISTINCT created_at) FROM tasks") == 1
 
 
+@pytest.mark.parametrize("key", [None, "a key"])
 @pytest.mark.parametrize("kind", ["dependent", "refused", "without room"])
 async def test_a_list_takes_a_few_transactions_whatever_is_in_it(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch, kind: str
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, kind: str, key: str | None
 ) -> None:
     before = await pool.submit()
     unknown = TaskId("task_01jd0000000000000000000000")
@@ -117,8 +118,17 @@ async def test_a_list_takes_a_few_transactions_whatever_is_in_it(
         return shared(database)
 
     monkeypatch.setattr(Database, "transaction", counted)
-    told = await send(pool, *many)
+    told = await send(pool, *many, key=key)
     assert used <= 1
     stored = [each for each in told if each.task_id]
     assert len(stored) == {"dependent": 30, "refused": 0, "without room": 10}[kind]
     assert told[: len(stored)] == stored, "the first ones have the room"
+
+
+async def test_two_equal_lists_at_the_same_moment_share_the_last_places(pool: Pool) -> None:
+    await pool.sql("UPDATE accounts SET max_queued_tasks = 20")
+    requests = [request(priority=place) for place in range(30)]
+    lists = await asyncio.gather(*(send(pool, *requests, key="once") for _ in range(4)))
+    assert all(each == lists[0] for each in lists)
+    assert [bool(each.task_id) for each in lists[0]] == [True] * 20 + [False] * 10
+    assert await pool.sql("SELECT count(*) FROM tasks") == 20

@@ -27,7 +27,7 @@ class Described(Struct, frozen=True):
 
     declared: Operation
     handler: HTTPRouteHandler
-    said: dict[str, Any]  # the framework's description, for its parameters
+    described: dict[str, Any]  # the framework's description, for its parameters
 
     @property
     def name(self) -> str:
@@ -78,7 +78,7 @@ def described(operation: Described, schemas: Schemas) -> Schema:
     }
     if not declared.scopes:
         found["security"] = []
-    listed = parameters(operation.said)
+    listed = parameters(operation.described)
     if _has_etag(operation):
         listed.append(about.IF_NONE_MATCH)
     if listed:
@@ -90,7 +90,7 @@ def described(operation: Described, schemas: Schemas) -> Schema:
 
 def _description(operation: Described) -> str:
     """The handler's docstring, and the required scope."""
-    said = str(operation.said.get("description", ""))
+    said = str(operation.described.get("description", ""))
     scopes = " or ".join(f"`{scope}`" for scope in operation.declared.scopes)
     needs = f"Requires the scope {scopes}." if scopes else "Requires no credential."
     return f"{said}\n\n{needs}".strip()
@@ -111,7 +111,7 @@ def _body(operation: Described, schemas: Schemas) -> Schema | None:
         # A handler with a default for `data` needs no body.
         field = operation.handler.parsed_data_field
         return {"content": content, "required": field is not None and not field.has_default}
-    if "requestBody" in operation.said:
+    if "requestBody" in operation.described:
         return {"content": {_OCTETS: _media(_BYTES, None)}, "required": True}
     return None
 
@@ -124,11 +124,11 @@ def _responses(operation: Described, schemas: Schemas) -> Schema:
     found: dict[str, Schema] = {_status(operation): _success(operation, schemas)}
     if _has_etag(operation):
         found["304"] = {"description": "Not modified.", "headers": {"ETag": about.ETAG}}
-    names = operation.said.get("parameters", [])
+    names = operation.described.get("parameters", [])
     wanted = problems.expected(
         is_open=not operation.declared.scopes,
         is_read=operation.method == "get",
-        has_body="requestBody" in operation.said,
+        has_body="requestBody" in operation.described,
         # Unknown names are refused, also where an operation takes none.
         takes_input=operation.path.startswith(routes.PREFIX),
         has_name=any(each["in"] == "path" for each in names),
@@ -173,7 +173,7 @@ def _words(schema: Schema, schemas: Schemas) -> str:
 def _headers(operation: Described) -> Schema:
     if not _has_etag(operation):
         return {}
-    is_page = any(each["name"] == "cursor" for each in operation.said.get("parameters", []))
+    is_page = any(each["name"] == "cursor" for each in operation.described.get("parameters", []))
     return {"headers": {"ETag": about.ETAG, **({"Link": about.LINK} if is_page else {})}}
 
 
@@ -186,14 +186,14 @@ def _as_typed(value: Any) -> Any:
     if not isinstance(value, Struct):
         return [_as_typed(each) for each in value] if isinstance(value, tuple) else _plain(value)
     config = value.__struct_config__
-    said = {field.encode_name: getattr(value, field.name) for field in _said_of(value)}
+    said = {field.encode_name: getattr(value, field.name) for field in _fields_with_values(value)}
     if config.array_like:
         return [_as_typed(each) for each in said.values()]
     tag = {} if config.tag_field is None else {config.tag_field: config.tag}
     return tag | {name: _as_typed(each) for name, each in said.items()}
 
 
-def _said_of(value: Struct) -> list[msgspec.structs.FieldInfo]:
+def _fields_with_values(value: Struct) -> list[msgspec.structs.FieldInfo]:
     """Fields that differ from their default; of an array all, since it is positional."""
     fields = list(msgspec.structs.fields(type(value)))
     if value.__struct_config__.array_like:

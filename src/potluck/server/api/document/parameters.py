@@ -20,6 +20,7 @@ _SAID = {
     "item": "The number of an item of an array.",
     "kind": "Only this kind.",
     "label": "The node has this label; can be repeated.",
+    "mine": "Only your own machines.",
     "limit": "The maximum number of entries.",
     "max_price_micro_per_hour": "The maximum price, in micro-credits per hour.",
     "memory_bytes": "The minimum memory of the device.",
@@ -30,6 +31,9 @@ _SAID = {
     "since": "From this time on (RFC 3339, with an offset).",
     "state": "Only this state; can be repeated.",
     "task_id": "Only this task.",
+    "side": "As the owner of the machines, or of the tasks.",
+    "node_id": "Only of this node.",
+    "last": "`last` of the last page.",
     "until": "Before this time (RFC 3339, with an offset).",
     "vendor": "Only this vendor; case does not matter.",
 }

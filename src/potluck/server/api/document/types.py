@@ -86,9 +86,9 @@ def _in_module(name: str) -> dict[str, dict[str, str]]:
     source = inspect.getsource(sys.modules[name])
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {each.start: each.string for each in tokens if each.type == tokenize.COMMENT}
-    behind = {line: _said(text) for (line, column), text in comments.items() if column > 4}
+    behind = {line: _plain_comment(text) for (line, column), text in comments.items() if column > 4}
     above = {
-        line: _said(text)
+        line: _plain_comment(text)
         for (line, column), text in comments.items()
         if column == 4
         and (line - 1, column) not in comments  # a multi-line comment is about the code
@@ -118,6 +118,6 @@ def _targets(statement: ast.stmt) -> list[str]:
     return []
 
 
-def _said(comment: str) -> str:
+def _plain_comment(comment: str) -> str:
     text = comment.lstrip("# ").strip()
     return "" if text.startswith(_FOR_TOOLS) else text

@@ -50,6 +50,7 @@ IN_PATHS: Final = {
     "account_id": Named("The id of an account.", ACCOUNT),
     "delivery_id": Named("The id of a delivery.", DELIVERY),
     "device_id": Named("The id of a device.", DEVICE),
+    "epoch": Named("The number of an epoch.", "12"),
     "file": Named("The name of the wheel.", WHEEL),
     "invite_id": Named("The id of an invite.", INVITE),
     "key_id": Named("The id of an API key.", KEY),

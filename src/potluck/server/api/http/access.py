@@ -184,11 +184,22 @@ def _is_open_locally(
     """
     if not operation.is_open_locally or not services.settings.is_private:
         return False
-    is_forwarded = any(name in connection.headers for name in _FORWARDING)
+    is_forwarded = any(_is_added_by_proxies(name) for name in connection.headers)
     return not is_forwarded and exposure.is_loopback(connection.url.hostname or "")
 
 
-_FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+def _is_added_by_proxies(name: str) -> bool:
+    """Whichever of them a proxy sets: one that only passes the scheme on is a proxy too."""
+    return name.startswith("x-forwarded") or name in _FORWARDING
+
+
+_FORWARDING = frozenset(
+    (
+        *("forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip"),
+        *("x-original-host", "x-envoy-external-address"),
+        *("true-client-ip", "cf-connecting-ip", "fastly-client-ip"),
+    )
+)
 
 
 def _credential(headers: list[str]) -> str:

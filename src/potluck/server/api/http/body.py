@@ -54,18 +54,18 @@ class StrictRequest(Request[Any, Any, Any]):
             raise
 
     def _is_packed(self) -> bool:
-        return self._said_to_be("") in PACKED_NAMES
+        return self._declared_type("") in PACKED_NAMES
 
     def _expect(self, kind: str, instead: str = "") -> None:
         """A missing content type is accepted."""
-        content_type = self._said_to_be(kind)
+        content_type = self._declared_type(kind)
         if content_type != kind:
             raise UnsupportedMediaType(
                 f"The body has the content type {content_type[:100]!r}.",
                 f"Send `Content-Type: {instead or kind}`.",
             )
 
-    def _said_to_be(self, otherwise: str) -> str:
+    def _declared_type(self, otherwise: str) -> str:
         content_type = self.headers.get("content-type", otherwise)
         return str(content_type).partition(";")[0].strip().lower()
 

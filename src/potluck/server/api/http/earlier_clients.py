@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from potluck import __version__
 from potluck.model.account import Scope
+from potluck.model.credit import EntryKind
 from potluck.model.event import EventKind
 from potluck.model.task import EndReason
 from potluck.wire.version import is_earlier, parse_user_agent
@@ -26,13 +27,23 @@ LATER_EVENTS: Final = frozenset(
         EventKind.NODE_RETURNED,
     )
 )
+LATER_ENTRIES: Final = frozenset(
+    (
+        EntryKind.DEPOSIT,
+        EntryKind.EPOCH,
+        EntryKind.FEE,
+        EntryKind.PAYOUT,
+        EntryKind.RELEASE,
+        EntryKind.REVERSAL,
+    )
+)
 # As the nearest one that they know: both let the task wait for its next attempt.
 LATER_REASONS: Final[Mapping[str, EndReason]] = {EndReason.CREDIT: EndReason.RECLAIMED}
 # By the names of the fields that have them.
 _LATER: Final[Mapping[str, frozenset[str]]] = {
     "scopes": LATER_SCOPES,
     "kinds": LATER_EVENTS,
-    "kind": LATER_EVENTS,
+    "kind": LATER_EVENTS | LATER_ENTRIES,
 }
 
 

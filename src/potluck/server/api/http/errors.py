@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 import structlog
 from litestar import Request, Response
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, NotFoundException
 from structlog.contextvars import get_contextvars
 
 from potluck.model import error
 from potluck.model.decode_errors import plain_message
 from potluck.model.error import LocalError, PotluckError
 from potluck.server.api.http import query
+from potluck.server.api.http.dashboard_files import navigation_response
 from potluck.wire import problem
 
 log = structlog.get_logger()
@@ -30,6 +31,8 @@ _FRAMEWORK = {
 
 
 def answer_error(request: Request[Any, Any, Any], raised: Exception) -> Response[Any]:
+    if isinstance(raised, NotFoundException) and (page := navigation_response(request)) is not None:
+        return page
     known = _translate(request, raised)
     headers = {}
     if known.status in (429, 503):

@@ -14,12 +14,14 @@ from potluck.model.task import EndReason
 from potluck.server import topics
 from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
+from potluck.server.flow.batch import off_loop_if_many
 from potluck.server.flow.lease import binding, device_status, owner_requests
 from potluck.server.flow.lease.adopt import readopt_lost, stale_lease
 from potluck.server.flow.lease.binding import BindingNews
 from potluck.server.flow.lease.check_offer import check_offer
 from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
+from potluck.server.flow.settle.receipts import server_address, take_receipts
 from potluck.server.services import Services
 from potluck.server.version_check import check_protocol
 from potluck.store.attempts import attempts, leases
@@ -83,6 +85,8 @@ async def register(services: Services, owner: Owner, request: RegisterNode) -> N
         settings.poll_seconds,
         binding.list_unbound(concerns),
         potluck.__version__,
+        server_address(services),
+        settings.settle_seconds,
     )
 
 
@@ -138,7 +142,7 @@ async def acquire(
     shutdown_topic = topics.shutdown(services.instance)
     async with services.live.listen(topics.node(node_id), shutdown_topic) as listener:
         is_woken = False
-        held = _valid_leases(services, request.held)
+        held = await _valid_leases(services, request.held)
         leases_now = await _begin_poll(services, owner, node_id, held)
         # The node lists everything it has: there is nothing to fetch before a wake-up.
         grants: list[Grant] | None = [] if leases_now.live <= set(held) else None
@@ -182,12 +186,13 @@ async def heartbeat(
     services: Services, owner: Owner, node_id: NodeId, beat: Heartbeat
 ) -> HeartbeatAnswer:
     settings = services.settings
+    held_ids = await _valid_leases(services, beat.held)
     async with services.database.transaction() as connection:
         state = await leases.record_heartbeat(
             connection,
             node_id,
             owner,
-            _valid_leases(services, beat.held),
+            held_ids,
             lease_seconds=settings.lease_seconds,
             overrun_seconds=settings.overrun_seconds,
             contact_seconds=settings.least_silence_seconds,
@@ -210,6 +215,7 @@ async def heartbeat(
         requests,
         state.unfunded,
         settings.checkpoint_seconds,
+        await take_receipts(services, owner, node_id, beat.receipts),
     )
 
 
@@ -260,8 +266,11 @@ def check_token(services: Services, lease: Lease) -> None:
         raise stale_lease(lease.attempt_id)
 
 
-def _valid_leases(services: Services, held: Sequence[Lease]) -> list[AttemptId]:
-    return [lease.attempt_id for lease in held if _is_valid(services, lease)]
+async def _valid_leases(services: Services, held: Sequence[Lease]) -> list[AttemptId]:
+    def find_valid() -> list[AttemptId]:
+        return [lease.attempt_id for lease in held if _is_valid(services, lease)]
+
+    return await off_loop_if_many(len(held), find_valid)
 
 
 def _is_valid(services: Services, lease: Lease) -> bool:
@@ -309,6 +318,7 @@ def _grant(services: Services, attempt: attempts.FetchedAttempt, began_ns: int) 
         secrets=attempt.secrets,
         checkpoint=attempt.checkpoint,
         traceparent=traceparent,
+        price_micro_per_hour=attempt.price_micro_per_hour,
     )
 
 

@@ -30,7 +30,7 @@ _UNKNOWN = EventGap(
 
 class EventStreamItem(Struct, frozen=True):
     position: int
-    said: EventView | EventGap | None  # None: no events up to this position
+    content: EventView | EventGap | None  # None: no events up to this position
 
 
 class _Read(Struct, frozen=True):

@@ -7,23 +7,25 @@ re-adopted by any report, if its work has not been granted again.
 All reports of one attempt in a request share a transaction; starts and ends of many attempts are
 taken a hundred per transaction. A report that cannot be taken this way gets its own transaction, so
 that none fails because of another.
+
+One request does a bounded amount of work: what is beyond it is answered `unavailable`, and the node
+sends it again.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from potluck.decide.arrays.items import accept_outcomes as judge
 from potluck.decide.arrays.items import find_counted_runs
 from potluck.decide.attempt_change import AttemptChange, accept, end, prepare, start
-from potluck.decide.failure_record import NO_RECORD, FailureRecord
-from potluck.decide.lifecycle import is_consistent
+from potluck.decide.failure_record import FailureRecords
 from potluck.decide.locked_attempt import LockedAttempt
-from potluck.model.error import Conflict, InvalidInput, PotluckError
+from potluck.model.error import Conflict, InvalidInput, PotluckError, Unavailable
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, Reporter, TaskState
+from potluck.model.task import EndReason, TaskState
 from potluck.model.usage import Usage
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
@@ -32,6 +34,8 @@ from potluck.server.flow.lease.adopt import find_or_readopt, stale_lease
 from potluck.server.flow.lease.lease import check_token, mark_node_seen
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.report import function_results
+from potluck.server.flow.report.check_report import check_report, is_plain_end
+from potluck.server.flow.report.request_work import RequestWork
 from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
@@ -65,16 +69,21 @@ async def report(
         async with services.database.statement() as connection:
             await nodes.stop_polling(connection, node_id, owner)
     answers: dict[int, ReportAnswer] = {}
+    work = RequestWork(items)
 
     async def take_all(places: Sequence[int]) -> dict[int, ReportAnswer]:
-        await _take_reports(services, node_id, items)
-        return {place: _accepted(items[place]) for place in places}
+        chosen = work.choose_together(places)
+        await _take_reports(services, node_id, [items[place] for place in chosen])
+        return {place: _accepted(items[place]) for place in chosen}
 
     async def take_batch(places: Sequence[int]) -> dict[int, ReportAnswer]:
-        taken = await _take_together(services, node_id, [items[place] for place in places])
-        return {p: _accepted(items[p]) for p in places if items[p].lease.attempt_id in taken}
+        chosen = work.choose_together(places)
+        taken = await _take_together(services, node_id, [items[place] for place in chosen])
+        return {p: _accepted(items[p]) for p in chosen if items[p].lease.attempt_id in taken}
 
     async def take_one(place: int) -> ReportAnswer:
+        if not work.is_taken_alone(place):
+            return _postponed(items[place])
         return await _answer(services, node_id, items[place])
 
     if _is_of_one_attempt(services, items):
@@ -82,9 +91,11 @@ async def report(
         answers = await try_batch_then_each(range(len(items)), take_all, take_one, catch=refused)
     else:
         for batch in _batches(items):
+            if work.is_used_up:
+                break
             answers |= await try_batch_then_each(batch, take_batch, take_one, but=PotluckError)
     await wake_leader(services)
-    return ReportAnswers([answers[place] for place in range(len(items))])
+    return ReportAnswers([answers.get(p) or _postponed(item) for p, item in enumerate(items)])
 
 
 def _is_of_one_attempt(services: Services, items: Sequence[Report]) -> bool:
@@ -119,13 +130,13 @@ async def _take_together(
 ) -> set[AttemptId]:
     """Returns the attempts whose report was taken; the others are taken one by one."""
     valid = [item for item in batch if _has_valid_token(services, item)]
-    started = [item for item in valid if isinstance(item, Started)]
+    begun = [item for item in valid if isinstance(item, Preparing | Started)]
     finished = [item for item in valid if isinstance(item, Finished)]
-    if len(valid) < 2 or not (started or finished):
+    if len(valid) < 2 or not (begun or finished):
         return set()
     async with services.database.transaction() as connection:
-        if started:
-            return await _start_together(services, connection, node_id, started)
+        if begun:
+            return await _begin_together(services, connection, node_id, begun)
         ended = await _finish_together(services, connection, node_id, finished)
     for task_id in ended.values():
         await _wake(services, task_id)
@@ -150,6 +161,10 @@ def _accepted(item: Report) -> ReportAnswer:
     return ReportAnswer(item.lease.attempt_id, accepted=True)
 
 
+def _postponed(item: Report) -> ReportAnswer:
+    return ReportAnswer(item.lease.attempt_id, accepted=False, code=Unavailable.code)
+
+
 async def _take_reports(services: Services, node_id: NodeId, items: Sequence[Report]) -> None:
     """Takes all reports of one attempt in one transaction."""
     async with services.database.transaction() as connection:
@@ -172,7 +187,7 @@ async def _take(
     runs.
     """
     for item in items:
-        _check(item)
+        check_report(item)
     change = AttemptChange(await _held(services, connection, node_id, items[0]))
     is_awaited = False
     for item in items:
@@ -189,7 +204,7 @@ async def _take(
                 change = await _accept(services, connection, _live(change), item)
             case Finished():
                 if change.attempt.state.is_live:
-                    records = await _records(connection, [item])
+                    records = await _read_records(connection, [item])
                     ended = _finish(services, change, item, records)
                     await write_changes(services, connection, [ended])
                 else:
@@ -197,18 +212,6 @@ async def _take(
                 return change.attempt.task_id
     await write_changes(services, connection, [change])
     return change.attempt.task_id if is_awaited else None
-
-
-def _check(item: Report) -> None:
-    """Checks that need no lookup."""
-    match item:
-        case ItemsDone():
-            _check_items(item)
-        case Finished():
-            if item.reason.facts.reporter is Reporter.SERVER:
-                raise InvalidInput(f"A node cannot report {item.reason}.")
-            _check_consistent(item.reason, item.exit_code)
-            function_results.check_value(item.value)
 
 
 async def _held(
@@ -238,20 +241,28 @@ def _live(change: AttemptChange) -> AttemptChange:
 
 
 def _prepare(change: AttemptChange) -> AttemptChange:
-    if change.attempt.state not in (AttemptState.GRANTED, AttemptState.PREPARING):
+    if not _may_prepare(change.attempt):
         raise stale_lease(change.attempt.id)
     return prepare(change)
 
 
-async def _start_together(
-    services: Services, connection: Connection, node_id: NodeId, reports: Sequence[Started]
+def _may_prepare(attempt: LockedAttempt) -> bool:
+    return attempt.state in (AttemptState.GRANTED, AttemptState.PREPARING)
+
+
+async def _begin_together(
+    services: Services, connection: Connection, node_id: NodeId, reports: Sequence[Report]
 ) -> set[AttemptId]:
-    """Returns those that are live."""
+    """All prepare, or all start. Returns those that are live."""
     attempt_ids = [item.lease.attempt_id for item in reports]
+    has_started = isinstance(reports[0], Started)
     changes: list[AttemptChange] = []
     started_tasks: set[TaskId] = set()
     for attempt in await attempts.lock_many_for_end(connection, attempt_ids):
         if attempt.node_id != node_id or not attempt.state.is_live:
+            continue
+        if not has_started:
+            changes += [prepare(AttemptChange(attempt))] if _may_prepare(attempt) else []
             continue
         if attempt.task_id in started_tasks:
             attempt = replace(attempt, task_state=TaskState.RUNNING)
@@ -286,26 +297,11 @@ async def _accept(
     return accept(change, accepted, results)
 
 
-def _check_items(report: ItemsDone) -> None:
-    for outcome in report.outcomes:
-        if outcome.reason.facts.reporter is not Reporter.ITEM:
-            raise InvalidInput(f"An item cannot end with {outcome.reason}.")
-        _check_consistent(outcome.reason, outcome.exit_code)
-    for run in report.returned:
-        if run.end <= run.start:
-            raise InvalidInput("A returned range is empty.")
-
-
-def _check_consistent(reason: EndReason, exit_code: int | None) -> None:
-    if not is_consistent(reason, exit_code):
-        raise InvalidInput(f"{reason} does not go with exit status {exit_code}.")
-
-
 async def _finish_together(
     services: Services, connection: Connection, node_id: NodeId, reports: Sequence[Finished]
 ) -> dict[AttemptId, TaskId]:
-    """Ends the attempts without obstacles, one per task."""
-    by_attempt = {item.lease.attempt_id: item for item in reports if _is_reportable(item)}
+    """Ends the attempts without obstacles, one per task. Those that ended so before count too."""
+    by_attempt = {item.lease.attempt_id: item for item in reports if is_plain_end(item)}
     locked = await attempts.lock_many_for_end(connection, list(by_attempt))
     ready = {
         attempt.task_id: attempt
@@ -315,16 +311,19 @@ async def _finish_together(
         and not function_results.find_mismatch(attempt, by_attempt[attempt.id])
         and _may_stop(attempt, by_attempt[attempt.id])
     }
-    records = await _records(connection, [by_attempt[a.id] for a in ready.values()])
+    records = await _read_records(connection, [by_attempt[a.id] for a in ready.values()])
     changes = [_end(services, AttemptChange(a), by_attempt[a.id], records) for a in ready.values()]
     await write_changes(services, connection, changes)
-    return {attempt.id: attempt.task_id for attempt in ready.values()}
+    repeated = [
+        attempt
+        for attempt in locked
+        if attempt.node_id == node_id and not attempt.state.is_live
+        if attempt.report_hash == _hash(by_attempt[attempt.id])
+    ]
+    return {attempt.id: attempt.task_id for attempt in (*ready.values(), *repeated)}
 
 
-_Records = Mapping[AttemptId, FailureRecord]
-
-
-async def _records(connection: Connection, reports: Sequence[Finished]) -> _Records:
+async def _read_records(connection: Connection, reports: Sequence[Finished]) -> FailureRecords:
     """Reads nothing unless attempts have failed, or were stopped by a silence that may be false."""
     failed = [
         item.lease.attempt_id
@@ -332,11 +331,11 @@ async def _records(connection: Connection, reports: Sequence[Finished]) -> _Reco
         if item.reason.facts.attempt_state is AttemptState.FAILED
         or item.reason is EndReason.SILENCE
     ]
-    return await attempts.failure_records(connection, failed) if failed else {}
+    return FailureRecords(await attempts.failure_records(connection, failed) if failed else {})
 
 
 def _finish(
-    services: Services, change: AttemptChange, report: Finished, records: _Records
+    services: Services, change: AttemptChange, report: Finished, records: FailureRecords
 ) -> AttemptChange:
     if _is_incomplete(change.attempt, report):
         raise InvalidInput("A range completes only when each item has an outcome.")
@@ -355,9 +354,10 @@ def _measured(report: Finished) -> Usage | None:
 
 
 def _end(
-    services: Services, change: AttemptChange, report: Finished, records: _Records
+    services: Services, change: AttemptChange, report: Finished, records: FailureRecords
 ) -> AttemptChange:
-    return end(
+    consumer_id = change.attempt.billable.consumer_id
+    ended = end(
         change,
         report.reason,
         retry_wait(services),
@@ -367,15 +367,10 @@ def _end(
         usage=_measured(report),
         report_hash=_hash(report),
         value=report.value,
-        record=records.get(change.attempt.id, NO_RECORD),
+        record=records.find(change.attempt.id, consumer_id),
     )
-
-
-def _is_reportable(report: Finished) -> bool:
-    is_node_reason = report.reason.facts.reporter is not Reporter.SERVER
-    is_plain = is_node_reason and is_consistent(report.reason, report.exit_code)
-    # An uploaded blob may be missing, which must not fail the others.
-    return is_plain and (report.value is None or report.value.blob is None)
+    records.note(consumer_id, ended.spared_micro)
+    return ended
 
 
 def _may_stop(attempt: LockedAttempt, report: Finished) -> bool:

@@ -32,11 +32,11 @@ class Round(Struct, frozen=True):
     waiting: dict[GroupKey, WaitingUpdate]
     emptied: tuple[GroupKey, ...]  # groups without waiting tasks
     is_placed: bool  # False if there may be more to place now
-    is_told: bool  # False if there may be more reasons to publish
+    has_all_reasons: bool  # False if there may be more reasons to publish
 
     @property
     def is_complete(self) -> bool:
-        return self.is_placed and self.is_told
+        return self.is_placed and self.has_all_reasons
 
 
 async def schedule_once(services: Services, leadership: Leadership, memory: LeaderMemory) -> Round:
@@ -48,12 +48,17 @@ async def schedule_once(services: Services, leadership: Leadership, memory: Lead
         plan_slice = partial(memory.known.scheduler.plan, memory.now, most, is_time_up)
         with metrics.plan_seconds.time():
             plan = await memory.planner(plan_slice)
-        applied = await _apply(services, leadership, memory, plan.assignments)
+        # Before they are applied: a quick node may have started one before this round ends.
+        metrics.work.expect_starts(plan.prompt)
+        applied: list[Assignment] = []
+        try:
+            applied = await _apply(services, leadership, memory, plan.assignments)
+        finally:
+            metrics.work.drop_expected(plan.prompt - {each.task_id for each in applied})
     metrics.count_decisions(len(applied), len(plan.assignments) - len(applied))
-    metrics.work.expect_starts(each.task_id for each in applied if each.task_id in plan.prompt)
     all_applied = len(applied) == len(plan.assignments)
     is_placed = plan.is_complete and all_applied
-    return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.is_told)
+    return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.has_all_reasons)
 
 
 def _timer(services: Services) -> Callable[[], bool]:

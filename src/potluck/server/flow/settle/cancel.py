@@ -15,9 +15,12 @@ from potluck.store.tasks import tasks
 from potluck.wire.consumer import TaskView
 
 
-async def cancel(services: Services, account_id: AccountId, task_id: TaskId) -> TaskView:
+async def cancel(
+    services: Services, account_id: AccountId, task_id: TaskId, version: int | None = None
+) -> TaskView:
+    """With a version, only if the task still has it."""
     async with services.database.transaction() as connection:
-        state = await tasks.lock(connection, task_id, account_id)
+        state = await tasks.lock(connection, task_id, account_id, version)
         nodes = await _cancel(services, connection, account_id, task_id, state)
         record = await tasks.get(connection, services.vault, task_id, account_id)
     for node_id in sorted(nodes):

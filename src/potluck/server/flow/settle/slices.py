@@ -96,7 +96,7 @@ async def _charge(
         charged: list[ChargedSlice] = []
         for attempt in going_on:
             work, times = attempt.billable, services.settings.settle_times
-            due = charge_slice(work, attempt.now, available[work.consumer_id], times)
+            due = charge_slice(work, attempt.taken_at, available[work.consumer_id], times)
             available[work.consumer_id] -= due.top_up_micro
             charged.append(ChargedSlice(attempt, due))
         if charged:

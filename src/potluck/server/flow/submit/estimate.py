@@ -25,7 +25,8 @@ from potluck.server.leader import leader_rpc, scheduler_health
 from potluck.server.leader.leader_rpc import HypotheticalTask
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
-from potluck.store.tasks import dependencies, tasks
+from potluck.store.tasks import dependencies
+from potluck.store.tasks.allowance import count_queued
 from potluck.wire import codec
 from potluck.wire.consumer import RefusalCount
 from potluck.wire.estimate import Estimate, Outlook
@@ -71,7 +72,7 @@ async def _admit(services: Services, account_id: AccountId, request: TaskRequest
         allowance = await load_allowance(services, connection, [new_request])
         task = admit_task(new_request, allowance, services.settings, must_pay=False)
         most = allowance.quotas.queued
-        if most is not None and await tasks.count_queued(connection, account_id, most) >= most:
+        if most is not None and await count_queued(connection, account_id, most) >= most:
             raise queue_full_error(most)
         after = await dependencies.read_states(connection, request.after, account_id)
     admit_after(request.after, after)

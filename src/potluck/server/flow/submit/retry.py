@@ -29,8 +29,12 @@ async def retry_task(
     task_id: TaskId,
     request: RetryTask,
     idempotency_key: str | None,
+    version: int | None = None,
 ) -> TaskView:
+    """With a version, only if the task still has it."""
     async with services.database.transaction() as connection:
+        if version is not None:
+            await tasks.lock(connection, task_id, account_id, version)
         source = await retry_source.load_source(connection, services.vault, task_id, account_id)
         new = _retry_of(services, account_id, (task_id, source), request, idempotency_key)
         queued_id = await enqueue_without_files(services, connection, new)

@@ -24,8 +24,9 @@ from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.new_ids import new_task_id
 from potluck.store.tasks import dependencies, tasks
+from potluck.store.tasks.allowance import Allowance, Quotas, read_allowance, room_in_queue
 from potluck.store.tasks.dependencies import EndedDependency
-from potluck.store.tasks.tasks import Allowance, EarlierSubmission, NewTask, Origin, Quotas
+from potluck.store.tasks.tasks import EarlierSubmission, NewTask, Origin
 from potluck.wire.consumer import TaskView
 from potluck.wire.signing.address import checksummed
 
@@ -140,7 +141,7 @@ async def load_allowance(
 ) -> Allowance:
     """Loads the limits that apply to these tasks, all of one account."""
     defaults = Quotas(services.settings.quota_queued_tasks, services.settings.quota_priority)
-    return await tasks.load_allowance(connection, new[0].account_id, new, defaults)
+    return await read_allowance(connection, new[0].account_id, new, defaults)
 
 
 def admit_task(
@@ -169,5 +170,5 @@ async def check_queue_room(
     most = allowance.quotas.queued
     if most is None or not new:
         return
-    if await tasks.room_in_queue(connection, new[0].account_id, most) < len(new):
+    if await room_in_queue(connection, new[0].account_id, most) < len(new):
         raise queue_full_error(most)

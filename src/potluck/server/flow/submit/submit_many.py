@@ -1,8 +1,9 @@
-"""Submits a list of tasks in one request, if possible in one transaction.
+"""Submits a list of tasks in one request, in one transaction.
 
-A refused task does not affect the others: each is checked alone first, and if the rest cannot be
-queued together, each is queued by itself. With an Idempotency-Key each task gets its own key from
-that and its index, so that the whole request can be repeated.
+A refused task does not affect the others: each is checked alone first. If something changed before
+the rest was stored, the list is checked again, and not stored one by one: that would take a
+transaction for each task. With an Idempotency-Key each task gets its own key from that and its
+index, so that the whole request can be repeated.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,11 +18,10 @@ from potluck.model.error import Conflict, PotluckError, Unavailable
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest, TaskState
 from potluck.model.task_spec import blobs_of
-from potluck.server.flow.batch import off_loop_if_many, try_batch_then_each
+from potluck.server.flow.batch import off_loop_if_many
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.submit.submit import (
     admit_task,
-    enqueue,
     find_earlier,
     link_dependencies,
     load_allowance,
@@ -29,12 +29,16 @@ from potluck.server.flow.submit.submit import (
 )
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
+from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.tasks import dependencies, tasks
-from potluck.store.tasks.tasks import Allowance, NewTask
+from potluck.store.tasks.allowance import Allowance, room_in_queue
+from potluck.store.tasks.tasks import NewTask
 from potluck.wire.results import Submitted, TasksSubmitted
 
 log = structlog.get_logger()
+
+_TRIES = 3
 
 
 async def submit_many(
@@ -46,13 +50,7 @@ async def submit_many(
 ) -> TasksSubmitted:
     make = partial(_make_all, services, account_id, requests, idempotency_key, traceparent)
     new = await off_loop_if_many(len(requests), make)
-    answers = await try_batch_then_each(
-        range(len(new)),
-        lambda _: _enqueue_together(services, new),
-        lambda place: _enqueue_alone(services, new[place]),
-        catch=PotluckError,
-        but=Unavailable,
-    )
+    answers = await _enqueue_all(services, new)
     for answer in answers.values():
         if answer.task_id is not None:
             log.info("task submitted", task_id=answer.task_id)
@@ -78,14 +76,20 @@ def _key(key: str | None, place: int) -> str | None:
     return None if key is None else f"{key}\n{place}"
 
 
-async def _enqueue_alone(services: Services, new: NewTask) -> Submitted:
-    try:
-        async with services.database.transaction() as connection:
-            return Submitted(await enqueue(services, connection, new))
-    except Unavailable:
-        raise
-    except PotluckError as error:
-        return _refused(error)
+async def _enqueue_all(services: Services, new: Sequence[NewTask]) -> dict[int, Submitted]:
+    """Again after a race, which a second look at the database explains."""
+    for _ in range(_TRIES):
+        try:
+            return await _enqueue_together(services, new)
+        except Unavailable:
+            raise
+        except PotluckError:
+            continue
+    raise Unavailable(
+        "The tasks, or what they refer to, are being changed concurrently.",
+        "Send the list again.",
+        retry_after_seconds=1.0,
+    )
 
 
 def _refused(error: PotluckError) -> Submitted:
@@ -167,9 +171,9 @@ async def _write(
     is_one_statement = most is None and not after_ids and not any(named.values())
     database = services.database
     async with database.statement() if is_one_statement else database.transaction() as connection:
-        room = len(new) if most is None else await tasks.room_in_queue(connection, account_id, most)
-        if room < len(new) and any(task.idempotency_key for task in new):
-            raise _submitted_concurrently()  # perhaps: one by one, earlier ones are found
+        room = len(new) if most is None else await room_in_queue(connection, account_id, most)
+        if room < len(new) and await _has_earlier(connection, new):
+            raise _submitted_concurrently()  # they need no room
         new = new[: max(0, room)]
         after = await dependencies.lock_states(connection, after_ids, account_id)
         waits_for = {
@@ -185,6 +189,12 @@ async def _write(
         await blobs.claim_inputs(connection, account_id, {each.id: named[each.id] for each in new})
     assert most is not None or room == len(fresh)
     return {place: _refused(queue_full_error(most or 0)) for place in list(fresh)[len(new) :]}
+
+
+async def _has_earlier(connection: Connection, new: Sequence[NewTask]) -> bool:
+    """Whether one was stored since it was checked; none is while the queue is locked."""
+    keys = [task.idempotency_key for task in new if task.idempotency_key is not None]
+    return bool(keys) and await tasks.has_key(connection, new[0].account_id, keys)
 
 
 def _submitted_concurrently() -> Conflict:

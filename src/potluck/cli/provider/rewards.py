@@ -1,0 +1,190 @@
+"""`potluck rewards`: what my machines contributed and earned, and how it is paid."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from potluck.cli.account.ensure_signed_in import owner_client
+from potluck.cli.options import JsonOption, ServerOption
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.model.credit import RewardsTo
+from potluck.model.units import parse_moment, show_amount, show_count, show_credits, show_seconds
+from potluck.wire.money.rewards import (
+    Contribution,
+    DeviceContribution,
+    OwnEpoch,
+    PayoutView,
+    Rewards,
+)
+
+LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="How many of the newest.")]
+
+
+class PayoutSwitch(StrEnum):
+    """Whether rewards are paid outside of the pool."""
+
+    ON = "on"
+    OFF = "off"
+
+
+def show_rewards(
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Such as 30d (ago) or 2026-01-31; from its day on.")
+    ] = "30d",
+    each: Annotated[bool, typer.Option("--each", help="One line per device.")] = False,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what my machines contributed and earned, and where the rewards are."""
+    screen = Screen(json)
+    first = parse_moment(since, "--since", datetime.now(UTC)).astimezone(UTC).date()
+    with owner_client(screen, server) as potluck:
+        report = potluck.rewards.get(first)
+    if json:
+        screen.emit(report)
+        return
+    _show_waterfall(screen.out, report)
+    screen.out.line()
+    _show_contribution(screen.out, report, each)
+
+
+def choose_payout(
+    choice: Annotated[PayoutSwitch, typer.Argument(metavar="on|off", show_default=False)],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Choose whether rewards are paid outside of the pool, or stay credits."""
+    screen = Screen(json)
+    rewards_to = RewardsTo.PAYOUT if choice is PayoutSwitch.ON else RewardsTo.CREDITS
+    with owner_client(screen, server) as potluck:
+        potluck.rewards.choose(rewards_to)
+    if json:
+        screen.emit({"rewards_to": rewards_to})
+    elif rewards_to is RewardsTo.PAYOUT:
+        screen.out.line("Rewards are set aside for a payout at the end of each epoch.")
+    else:
+        screen.out.line("Rewards stay credits. What is claimable already will still be paid.")
+
+
+def own_epochs(
+    limit: LimitOption = 30, server: ServerOption = None, json: JsonOption = False
+) -> None:
+    """List the epochs in which I earned."""
+    screen = Screen(json)
+    with owner_client(screen, server) as potluck:
+        epochs = list(islice(potluck.rewards.epochs(), limit))
+    if json:
+        screen.emit({"epochs": epochs})
+    elif epochs:
+        columns = [TableColumn("EPOCH", is_number=True), TableColumn("ENDED")]
+        columns += [_number(title) for title in ("EARNED", "FEE", "SET ASIDE", "IN ALL")]
+        show_table(screen.out, columns, [_epoch_cells(epoch) for epoch in epochs])
+    else:
+        screen.err.line("No epoch with earnings has been closed yet.")
+
+
+def own_payouts(
+    limit: LimitOption = 30, server: ServerOption = None, json: JsonOption = False
+) -> None:
+    """List what was paid to me."""
+    screen = Screen(json)
+    with owner_client(screen, server) as potluck:
+        payouts = list(islice(potluck.rewards.payouts(), limit))
+    if json:
+        screen.emit({"payouts": payouts})
+    elif payouts:
+        columns = [TableColumn("RECORDED"), _number("CREDITS"), TableColumn("ID", shrinks=True)]
+        columns.append(TableColumn("REFERENCE", shrinks=True))
+        show_table(screen.out, columns, [_payout_cells(payout) for payout in payouts])
+    else:
+        screen.err.line("Nothing was paid yet.")
+
+
+def _show_waterfall(pane: Pane, report: Rewards) -> None:
+    kept = report.earned_micro - report.fee_micro
+    set_aside = report.claimable_micro + report.paid_micro
+    steps = [
+        ("earned", report.earned_micro, "paid for work of my machines, ever"),
+        ("- fee", report.fee_micro, "the operator's part"),
+        ("- credits", kept - report.in_epoch_micro - set_aside, "stayed credits, or were spent"),
+        ("- in epoch", report.in_epoch_micro, _epoch_text(report)),
+        ("- claimable", report.claimable_micro, "set aside for a payout"),
+        ("= paid", report.paid_micro, "paid outside of the pool"),
+    ]
+    columns = [TableColumn("REWARDS"), _number("CREDITS"), TableColumn("", shrinks=True)]
+    rows = [
+        [Cell(name, Tone.STRONG), Cell(show_credits(micro)), Cell(text, Tone.FAINT)]
+        for name, micro, text in steps
+    ]
+    show_table(pane, columns, rows)
+    if report.held_back_micro:
+        pane.line(f"Held back for attempts that still run: {show_amount(report.held_back_micro)}.")
+    if report.rewards_to is RewardsTo.CREDITS:
+        pane.line(
+            "Rewards stay credits. `potluck rewards payout on` has them paid outside.", Tone.FAINT
+        )
+
+
+def _epoch_text(report: Rewards) -> str:
+    if report.epoch is None:
+        return "the first epoch has not begun"
+    ends_at = report.epoch.ends_at.astimezone()
+    return f"epoch {report.epoch.number}, until {ends_at:%Y-%m-%d %H:%M}"
+
+
+def _show_contribution(pane: Pane, report: Rewards, each: bool) -> None:
+    total = report.total
+    if each and report.devices:
+        columns = [TableColumn("NODE", shrinks=True), TableColumn("DEVICE", shrinks=True)]
+        titles = ("OFFERED", "ASSIGNED", "WORKED", "ATTEMPTS", "EARNED", "FEE", "HELD BACK")
+        columns += [_number(title) for title in titles]
+        show_table(pane, columns, [_device_cells(device) for device in report.devices])
+    attempts = show_count(total.attempts, "attempt")
+    pane.line(
+        f"Since {report.since}: {show_seconds(total.offered_seconds)} offered, "
+        f"{show_seconds(total.assigned_seconds)} assigned, "
+        f"{show_seconds(total.worked_seconds)} worked, {attempts}, "
+        f"{show_amount(total.earned_micro)} earned, {show_amount(total.fee_micro)} of it fees."
+    )
+
+
+def _device_cells(device: DeviceContribution) -> list[Cell]:
+    text = device.model or ("several" if device.device_id is None else short_id(device.device_id))
+    cells = [Cell(printable(device.node_name), Tone.STRONG), Cell(printable(text))]
+    return [*cells, *(Cell(figure) for figure in _figures(device.contribution))]
+
+
+def _figures(figures: Contribution) -> list[str]:
+    return [
+        show_seconds(figures.offered_seconds),
+        show_seconds(figures.assigned_seconds),
+        show_seconds(figures.worked_seconds),
+        f"{figures.attempts:,}",
+        show_credits(figures.earned_micro),
+        show_credits(figures.fee_micro),
+        show_credits(figures.held_back_micro),
+    ]
+
+
+def _epoch_cells(epoch: OwnEpoch) -> list[Cell]:
+    amounts = (epoch.earned_micro, epoch.fee_micro, epoch.amount_micro, epoch.cumulative_micro)
+    ended = f"{epoch.ends_at.astimezone():%Y-%m-%d %H:%M}"
+    cells = [Cell(str(epoch.number), Tone.STRONG), Cell(ended)]
+    return [*cells, *(Cell(show_credits(micro)) for micro in amounts)]
+
+
+def _payout_cells(payout: PayoutView) -> list[Cell]:
+    return [
+        Cell(f"{payout.recorded_at.astimezone():%Y-%m-%d %H:%M}"),
+        Cell(show_credits(payout.amount_micro), Tone.GOOD),
+        *(Cell(printable(payout.id)), Cell(printable(payout.reference))),
+    ]
+
+
+def _number(title: str) -> TableColumn:
+    return TableColumn(title, is_number=True)

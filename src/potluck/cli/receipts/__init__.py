@@ -1,0 +1,1 @@
+"""`potluck receipts`: what nodes signed and the server countersigned."""

@@ -1,0 +1,86 @@
+"""Receipts: what nodes signed and the server countersigned."""
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from potluck.consumer.http.transport import Transport, call_api
+from potluck.model.error import Unavailable
+from potluck.wire import routes
+from potluck.wire.signing.receipt import (
+    ExportEnd,
+    ReceiptPage,
+    ReceiptSide,
+    ReceiptState,
+    ReceiptStates,
+    SignedReceipt,
+    SigningAddress,
+    receipt_digest,
+)
+
+
+class Receipts:
+    """The receipts of an account: of its machines (`provider`), or of its tasks (`consumer`)."""
+
+    def __init__(self, transport: Transport):
+        self._transport = transport
+
+    def signing_address(self) -> str:
+        """The address that the server countersigns with."""
+        return call_api(self._transport, routes.SIGNING_ADDRESS, SigningAddress).address
+
+    def attempts(self, side: ReceiptSide = ReceiptSide.PROVIDER) -> Iterator[ReceiptState]:
+        """Ended attempts, newest first, and which of them have receipts."""
+        cursor: str | None = None
+        while True:
+            page = self.page(side, cursor)
+            yield from page.attempts
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def page(
+        self,
+        side: ReceiptSide = ReceiptSide.PROVIDER,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> ReceiptStates:
+        query = {"side": side, "cursor": cursor, "limit": limit}
+        return call_api(self._transport, routes.LIST_RECEIPTS, ReceiptStates, query=query)
+
+    def signed(
+        self, side: ReceiptSide = ReceiptSide.PROVIDER, node_id: str | None = None
+    ) -> Iterator[SignedReceipt]:
+        """Receipts with both signatures, in the order in which the server took them."""
+        for page in self._pages(side, node_id):
+            yield from page.receipts
+
+    def export(
+        self, side: ReceiptSide = ReceiptSide.PROVIDER, node_id: str | None = None
+    ) -> Iterator[bytes]:
+        """JSON lines that `potluck receipts verify` checks; the last one is signed by the server.
+
+        Raises Unavailable if receipts were added out of order meanwhile: export again.
+        """
+        digest, last = hashlib.sha256(), 0
+        for page in self._pages(side, node_id):
+            for one in page.receipts:
+                digest.update(receipt_digest(one.receipt))
+                yield msgspec.json.encode(one)
+            last = max(last, page.last)
+        query = {"side": side, "node_id": node_id, "last": last}
+        end = call_api(self._transport, routes.END_RECEIPTS, ExportEnd, query=query)
+        if end.digest != digest.hexdigest():
+            raise Unavailable("Receipts were added meanwhile.", "Export them again.")
+        yield msgspec.json.encode(end)
+
+    def _pages(self, side: ReceiptSide, node_id: str | None) -> Iterator[ReceiptPage]:
+        cursor: int | None = None
+        while True:
+            query = {"side": side, "node_id": node_id, "cursor": cursor}
+            page = call_api(self._transport, routes.EXPORT_RECEIPTS, ReceiptPage, query=query)
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return

@@ -1,0 +1,1 @@
+"""What the server does on a chain: contract wallets, and the rewards contract."""

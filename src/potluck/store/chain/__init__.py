@@ -1,0 +1,1 @@
+"""Deposits, roots, claims and transactions of contracts, by chain and contract."""

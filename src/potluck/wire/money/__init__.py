@@ -1,0 +1,1 @@
+"""Messages about credit: the ledger of an account, rewards and payouts."""

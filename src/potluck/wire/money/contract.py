@@ -1,0 +1,51 @@
+"""Messages about the rewards contract. Amounts of tokens are decimal digits in a string, in the
+token's smallest unit: many programs round large numbers.
+"""
+
+from msgspec import Struct
+
+from potluck.model.payout import RootState, TransactionKind, TransactionState
+
+
+class RewardsContractView(Struct, frozen=True):
+    """Where deposits go, and what a token is worth: `token_units` are `credit_micro`."""
+
+    chain_id: int
+    contract: str
+    token: str
+    token_decimals: int
+    token_units: int
+    credit_micro: int
+    confirmations: int  # blocks after which a deposit is credited
+    has_payouts: bool  # False: it takes deposits only
+    stopped_because: str | None = None  # nothing is credited or paid until an admin has looked
+    read_block: int = 0  # the last block whose deposits and claims were read
+
+
+class ClaimProof(Struct, frozen=True):
+    """All that a claim needs. Anyone may send it; the contract pays the account."""
+
+    chain_id: int
+    contract: str
+    token: str
+    account: str
+    cumulative_units: str  # in all roots of this contract
+    claimed_units: str  # of that, as far as claims were read from the chain
+    claimable_micro: int  # the rest, in micro-credits
+    epoch: int  # of the contract
+    root: str
+    proof: list[str]
+
+
+class EpochRoot(Struct, frozen=True):
+    """The root of a contract that covers an epoch of the pool, and its last transaction."""
+
+    chain_id: int
+    contract: str
+    contract_epoch: int
+    root: str
+    total_units: str
+    state: RootState
+    transaction_kind: TransactionKind | None = None
+    transaction_state: TransactionState | None = None
+    transaction_hash: str | None = None

@@ -1,0 +1,122 @@
+"""Cancelling and retrying many tasks: what the preview lists is touched, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from potluck.wire import routes
+from tests.processes import Api, ServerProcess
+from tests.security.people import TASK
+from tests.wallets import Wallet
+
+
+@pytest.fixture
+def ann(server: ServerProcess, request: pytest.FixtureRequest) -> Api:
+    return server.client(server.sign_in(Wallet(f"acts: {request.node.name}")))
+
+
+def submit(api: Api, *names: str) -> list[str]:
+    return [api.post(routes.SUBMIT_TASK.path, {**TASK, "name": name})["id"] for name in names]
+
+
+def preview(api: Api, action: str, **selection: Any) -> Any:
+    said = {"action": action, "selection": selection}
+    return api.post(routes.PREVIEW_ACTION.path, said)
+
+
+def apply(api: Api, action: str, tasks: list[Any], **headers: str) -> list[Any]:
+    targets = [{"id": each["id"], "version": each["version"]} for each in tasks]
+    said = {"action": action, "tasks": targets}
+    found: list[Any] = api.post(routes.APPLY_ACTION.path, said, **headers)["results"]
+    return found
+
+
+def states(api: Api) -> list[str]:
+    return [task["state"] for task in api.get(routes.LIST_TASKS.path)["tasks"]]
+
+
+def test_a_preview_lists_what_the_action_applies_to_and_changes_nothing(ann: Api) -> None:
+    first, second, third = submit(ann, "a.py", "b.py", "a.py")
+    ann.post(routes.CANCEL_TASK.url(task_id=first), {})
+    shown = preview(ann, "cancel")
+    assert [task["id"] for task in shown["tasks"]] == [third, second]
+    assert shown["has_more"] is False and shown["tasks"][0]["state"] == "queued"
+    assert [task["id"] for task in preview(ann, "cancel", name="a.py")["tasks"]] == [third]
+    assert [task["id"] for task in preview(ann, "retry")["tasks"]] == [first]
+    assert preview(ann, "retry", states=["queued"])["tasks"] == []
+    assert preview(ann, "cancel", until="2020-01-01T00:00:00Z")["tasks"] == []
+    assert states(ann) == ["queued", "queued", "cancelled"]
+
+
+def test_only_the_listed_tasks_are_cancelled(ann: Api) -> None:
+    submit(ann, "a.py", "a.py")
+    shown = preview(ann, "cancel", name="a.py")["tasks"]
+    submit(ann, "a.py")  # it came after the preview
+    assert [each["outcome"] for each in apply(ann, "cancel", shown)] == ["done", "done"]
+    assert states(ann) == ["queued", "cancelled", "cancelled"]
+    assert [each["outcome"] for each in apply(ann, "cancel", shown)] == ["changed", "changed"]
+
+
+def test_a_task_that_has_changed_since_the_preview_is_left_alone(ann: Api) -> None:
+    submit(ann, "a.py", "b.py")
+    newer, older = preview(ann, "cancel")["tasks"]
+    stale = {**older, "version": older["version"] + 1}
+    done, changed = apply(ann, "cancel", [newer, stale])
+    assert (done["outcome"], changed["outcome"]) == ("done", "changed")
+    assert changed["detail"] == "It has changed since the preview."
+    assert states(ann) == ["cancelled", "queued"]
+
+
+def test_a_repeated_retry_makes_no_second_task(ann: Api) -> None:
+    (task_id,) = submit(ann, "a.py")
+    ann.post(routes.CANCEL_TASK.url(task_id=task_id), {})
+    shown = preview(ann, "retry")["tasks"]
+    (first,) = apply(ann, "retry", shown, Idempotency_Key="once")
+    (again,) = apply(ann, "retry", shown, Idempotency_Key="once")
+    assert first["outcome"] == again["outcome"] == "done"
+    assert first["new_task_id"] == again["new_task_id"]
+    assert ann.task(first["new_task_id"])["retry_of"] == task_id
+    assert len(states(ann)) == 2
+
+
+def test_a_refusal_says_why_and_does_not_affect_the_others(ann: Api, server: ServerProcess) -> None:
+    ended, waiting = submit(ann, "a.py", "b.py")
+    ann.post(routes.CANCEL_TASK.url(task_id=ended), {})
+    (foreign,) = submit(server.client(), "not yours")
+    stranger = server.client().task(foreign)
+    tasks = [stranger, ann.task(waiting), ann.task(ended)]
+    results = apply(ann, "retry", tasks)
+    assert [each["outcome"] for each in results] == ["refused", "refused", "done"]
+    assert results[0]["detail"].startswith("There is no task"), results[0]
+    assert "has not ended yet" in results[1]["detail"]
+    assert server.client().task(foreign)["state"] == "queued"
+    server.client().post(routes.CANCEL_TASK.url(task_id=foreign), {})
+
+
+def test_another_account_is_shown_nothing(ann: Api, server: ServerProcess) -> None:
+    submit(ann, "a.py")
+    stranger = server.client(server.sign_in(Wallet("a stranger who acts")))
+    assert preview(stranger, "cancel")["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"action": "delete"},
+        {"action": "cancel", "selection": {"kind": "dream"}},
+        {"action": "cancel", "selection": {"name": "\0"}},
+        {"action": "cancel", "selection": {"state": "queued"}},
+        {"action": "cancel", "selection": {"since": "yesterday"}},
+    ],
+)
+def test_a_wrong_preview_is_refused(ann: Api, body: Any) -> None:
+    assert ann.post(routes.PREVIEW_ACTION.path, body)["status"] == 400
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [[], [{"id": "task_x", "version": 1}], [{"id": "x", "version": -1}], [{"id": 1}], [{}] * 101],
+)
+def test_a_wrong_action_is_refused(ann: Api, tasks: Any) -> None:
+    answer = ann.post(routes.APPLY_ACTION.path, {"action": "cancel", "tasks": tasks})
+    assert answer["status"] in (400, 404)

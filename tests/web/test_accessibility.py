@@ -1,0 +1,92 @@
+"""axe on every page, in light and dark, on a desktop and a phone, with a picture of each."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.processes import ProviderProcess, ServerProcess
+from tests.web.conftest import ROOT, WatchedPage
+from tests.web.dashboard_page import DashboardPage
+from tests.web.pages import pages
+from tests.web.test_tasks import PICTURE
+
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+RUN = "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
+SERIOUS = {"serious", "critical"}
+
+
+@pytest.fixture(scope="module")
+def task_id(server: ServerProcess, provider: ProviderProcess) -> str:
+    api = server.client()
+    made = api.submit(PICTURE, name="square")
+    api.finished(made)
+    return made
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("screen", ["desktop", "phone"])
+def test_no_page_has_a_serious_violation(
+    browser: Browser,
+    server: ServerProcess,
+    provider: ProviderProcess,
+    task_id: str,
+    theme: str,
+    screen: str,
+    tmp_path: Path,
+) -> None:
+    # A place to look at them; without one they go with the test.
+    pictures = Path(os.environ.get("POTLUCK_PICTURES") or tmp_path)
+    pictures.mkdir(parents=True, exist_ok=True)
+    with WatchedPage(browser, is_phone=screen == "phone", is_dark=theme == "dark") as page:
+        dashboard = DashboardPage(page, server.url)
+        dashboard.bring_wallet(server.wallet)
+        dashboard.open("/sign-in")
+        expect(page.get_by_role("button", name="Sign in with Test Wallet")).to_be_visible()
+        found = look(page, pictures / f"sign-in-{screen}-{theme}.png")
+        dashboard.press("Sign in with Test Wallet")
+        dashboard.expect_signed_in()
+        for name, path in pages(task_id, provider.node_id).items():
+            dashboard.open(path)
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+            found += [
+                f"{name}: {each}" for each in look(page, pictures / f"{name}-{screen}-{theme}.png")
+            ]
+            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
+                f"{name} is wider than the screen"
+            )
+    assert found == []
+
+
+def look(page: Page, picture: Path) -> list[str]:
+    page.screenshot(path=picture)
+    page.evaluate(AXE.read_text())
+    violations: list[dict[str, Any]] = page.evaluate(RUN)
+    return [
+        f"{each['id']}: {node['html'][:160]}"
+        for each in violations
+        if each["impact"] in SERIOUS
+        for node in each["nodes"][:3]
+    ]
+
+
+def test_the_keyboard_reaches_the_search_the_keys_and_the_pages(
+    dashboard: DashboardPage, server: ServerProcess
+) -> None:
+    page = dashboard.page
+    dashboard.sign_in(server.wallet)
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    dashboard.expect_title("Tasks")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Search by name")).to_be_focused()
+    page.keyboard.type("?")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()

@@ -1,0 +1,131 @@
+"""A consumer's work on the dashboard: submit, watch, look at the result, cancel, retry."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.processes import ProviderProcess, ServerProcess
+from tests.web.dashboard_page import DashboardPage
+
+# A red square of 8 × 8 pixels, a table and some text.
+PICTURE = """
+import os, struct, zlib
+from pathlib import Path
+
+def chunk(kind, data):
+    body = kind + data
+    return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+rows = b"".join(b"\\0" + b"\\xff\\0\\0" * 8 for _ in range(8))
+png = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0))
+png += chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+output = Path(os.environ["POTLUCK_OUTPUT"])
+(output / "square.png").write_bytes(png)
+(output / "table.csv").write_text('name,value\\n"a, b",1\\n')
+print("the square is drawn")
+"""
+WAIT = "import time\nprint('waiting', flush=True)\ntime.sleep(600)\n"
+
+
+def submit(dashboard: DashboardPage, source: str, name: str) -> None:
+    page = dashboard.page
+    dashboard.open("/submit")
+    page.get_by_role("group", name="What to run").get_by_role("button", name="Script").click()
+    page.get_by_label(re.compile("Source of")).fill(source)
+    page.get_by_text("More", exact=True).last.click()
+    page.get_by_label("Name").fill(name)
+    expect(page.locator("[data-matching]")).to_contain_text("1device matches")
+    dashboard.press("Submit the task")
+    dashboard.expect_title(name)
+
+
+def test_a_task_is_submitted_watched_and_its_picture_seen(
+    dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess
+) -> None:
+    page = dashboard.page
+    dashboard.sign_in(server.wallet)
+    submit(dashboard, PICTURE, "square")
+    expect(page.get_by_role("region", name="Log")).to_contain_text("the square is drawn")
+    expect(page.locator("header").get_by_text("succeeded")).to_be_visible()
+    page.get_by_role("tab", name="Files").click()
+    picture = page.get_by_role("img", name="Output of the task: square.png")
+    expect(picture).to_be_visible()
+    expect(picture).to_have_js_property("naturalWidth", 8)
+    page.get_by_role("button", name=re.compile("table.csv")).click()
+    expect(page.get_by_role("cell", name="a, b")).to_be_visible()
+    page.get_by_role("tab", name="Attempts and usage").click()
+    expect(page.get_by_text("Memory peak")).to_be_visible()
+
+
+def test_the_list_filters_by_state_in_its_address_and_cancels_with_a_preview(
+    dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess
+) -> None:
+    page = dashboard.page
+    api = server.client()
+    done = api.submit("print()", name="over already")
+    api.finished(done)
+    waiting = [api.submit(WAIT, name=f"waits {number}") for number in (1, 2)]
+    dashboard.sign_in(server.wallet)
+    dashboard.open("/tasks?name=waits+1")
+    expect(page.get_by_role("link", name="waits 1")).to_be_visible()
+    expect(page.get_by_role("link", name="over already")).to_be_hidden()
+    dashboard.open("/tasks")
+    for name in ("waits 1", "waits 2", "over already"):
+        page.get_by_label(f"Select {name}", exact=True).check()
+    dashboard.press("Cancel …")
+    dialog = page.get_by_role("dialog", name="Cancel 2 tasks")
+    expect(dialog).to_contain_text("waits 1")
+    dialog.get_by_text("1 selected task will not be touched").click()
+    expect(dialog).to_contain_text("over already: already succeeded")
+    dialog.get_by_role("button", name="Cancel 2 tasks").click()
+    expect(dialog.get_by_text("cancelled")).to_have_count(2)
+    for task_id in waiting:
+        assert api.finished(task_id)["state"] == "cancelled"
+    assert api.task(done)["state"] == "succeeded"
+    dialog.get_by_role("button", name="Close").first.click()
+    page.get_by_role("group", name="States").get_by_role("button", name="cancelled").click()
+    expect(page).to_have_url(re.compile("state=cancelled"))
+    expect(page.get_by_role("link", name="over already")).to_be_hidden()
+
+
+def test_a_waiting_task_says_why_and_a_change_appears_by_itself(
+    dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess
+) -> None:
+    page = dashboard.page
+    api = server.client()
+    task_id = api.submit("print()", name="wants a card", requirements={"device_kind": "gpu"})
+    dashboard.sign_in(server.wallet)
+    dashboard.open(f"/tasks/{task_id}")
+    expect(page.get_by_role("heading", name="Why it waits")).to_be_visible()
+    expect(page.get_by_text("no device of the requested kind").first).to_be_visible()
+    api.post(f"/v1/tasks/{task_id}/cancel", {})
+    expect(page.locator("header").get_by_text("cancelled")).to_be_visible()
+
+
+def test_a_failed_task_shows_its_error_and_is_retried(
+    dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess
+) -> None:
+    page = dashboard.page
+    api = server.client()
+    task_id = api.submit("raise ValueError('negative rate')", name="broken")
+    api.finished(task_id)
+    dashboard.sign_in(server.wallet)
+    dashboard.open(f"/tasks/{task_id}")
+    expect(page.get_by_label("The end of its error output")).to_contain_text("negative rate")
+    dashboard.press("Retry")
+    dashboard.press("Submit it again")
+    expect(page.get_by_text("retry of")).to_be_visible()
+    assert not page.url.endswith(task_id)
+
+
+def test_an_amount_keeps_all_its_digits(dashboard: DashboardPage, server: ServerProcess) -> None:
+    """More than a number of JavaScript can hold."""
+    dashboard.sign_in("rich")
+    assert dashboard.wallet is not None
+    rich = server.client(server.sign_in(dashboard.wallet.wallet)).get("/v1/me")["id"]
+    for number in range(2):
+        api = server.client()
+        amount = {"amount_micro": 2**53 - number}
+        api.post(f"/v1/accounts/{rich}/grants", amount)
+    dashboard.open("/account")
+    expect(dashboard.page.get_by_text("18,014,398,509.481983").first).to_be_visible()

@@ -1,0 +1,71 @@
+// Queries and actions of tasks.
+
+import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { type TaskState, readStates } from "../logic/states";
+import { type Schemas, api, newKey, value } from "./client";
+
+export type Task = Schemas["TaskView"];
+export interface TaskSearch {
+  state?: string;
+  name?: string;
+  kind?: string;
+  since?: string;
+}
+
+const PAGE = 100;
+const DAYS: Record<string, number> = { day: 1, week: 7, month: 30 };
+
+function filters(search: TaskSearch) {
+  const days = DAYS[search.since ?? ""];
+  return {
+    ...(search.name === undefined ? {} : { name: search.name }),
+    ...(search.kind === undefined ? {} : { kind: search.kind }),
+    // A whole hour, so that the same view has the same address for a while.
+    ...(days === undefined
+      ? {}
+      : { since: new Date(Math.floor(Date.now() / 3.6e6) * 3.6e6 - days * 86_400_000).toISOString() }),
+  };
+}
+
+export function useTasks(search: TaskSearch) {
+  const states: TaskState[] = readStates(search.state);
+  return useInfiniteQuery({
+    queryKey: ["tasks", "list", search],
+    queryFn: ({ pageParam, signal }) =>
+      value(
+        api.GET("/v1/tasks", {
+          params: {
+            query: {
+              ...filters(search),
+              limit: PAGE,
+              ...(states.length === 0 ? {} : { state: states }),
+              ...(pageParam === null ? {} : { cursor: pageParam }),
+            },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor,
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function useTask(taskId: string) {
+  return useQuery({
+    queryKey: ["task", taskId],
+    queryFn: ({ signal }) =>
+      value(api.GET("/v1/tasks/{task_id}", { params: { path: { task_id: taskId } }, signal })),
+  });
+}
+
+export const cancelTask = (taskId: string) =>
+  value(api.POST("/v1/tasks/{task_id}/cancel", { params: { path: { task_id: taskId } } }));
+
+export const retryTask = (taskId: string, key = newKey()) =>
+  value(
+    api.POST("/v1/tasks/{task_id}/retry", {
+      params: { path: { task_id: taskId }, header: { "Idempotency-Key": key } },
+      body: {},
+    }),
+  );

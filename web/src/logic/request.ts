@@ -1,0 +1,114 @@
+// The form of a new task as the request that the API takes.
+
+import type { Schemas } from "../api/client";
+import { parseCredits } from "./credits";
+import { parseBytes } from "./numbers";
+import { parseDuration } from "./time";
+import { splitWords } from "./words";
+
+export type TaskRequest = Schemas["TaskRequest"];
+
+export interface Form {
+  what: "template" | "script" | "command" | "container";
+  name: string;
+  filename: string;
+  source: string;
+  image: string;
+  words: string;
+  device: "" | "gpu" | "cpu";
+  count: string;
+  memory: string;
+  model: string;
+  price: string;
+  labels: string;
+  cores: string;
+  ram: string;
+  disk: string;
+  time: string;
+  priority: string;
+  items: string;
+}
+
+export const EMPTY_FORM: Form = {
+  what: "script",
+  name: "",
+  filename: "task.py",
+  source: "",
+  image: "",
+  words: "",
+  device: "",
+  count: "1",
+  memory: "",
+  model: "",
+  price: "",
+  labels: "",
+  cores: "1",
+  ram: "1 GiB",
+  disk: "256 MiB",
+  time: "6h",
+  priority: "0",
+  items: "",
+};
+
+export type Problems = Partial<Record<keyof Form, string>>;
+
+/** The request, or a sentence for each field that is wrong. A template brings its own content. */
+export function readForm(form: Form, template?: TaskRequest): { request: TaskRequest } | { problems: Problems } {
+  const problems: Problems = {};
+  const check = <T>(field: keyof Form, read: (text: string) => T | null, sentence: string): T | undefined => {
+    const text = form[field];
+    if (text.trim() === "") return undefined;
+    const found = read(text);
+    if (found === null) problems[field] = sentence;
+    return found ?? undefined;
+  };
+  const whole = (least: number, most: number) => (text: string) => {
+    const number = /^-?\d+$/.test(text.trim()) ? Number(text) : Number.NaN;
+    return number >= least && number <= most ? number : null;
+  };
+  const arguments_ = check("words", splitWords, "A quote is not closed.") ?? [];
+  const spec = specOf(form, arguments_, problems);
+  const size = "Write it like 512 MiB or 24 GB.";
+  const price = check("price", parseCredits, "Write an amount of credits, such as 0.5.");
+  if (price !== undefined && price < 0n) problems.price = "A price is not negative.";
+  const items = check("items", whole(1, 1_000_000), "A whole number from 1 to 1,000,000.");
+  const requirements: TaskRequest["requirements"] = {
+    ...template?.requirements,
+    ...withValue("device_kind", form.device === "" ? undefined : form.device),
+    ...withValue("device_count", check("count", whole(1, 64), "A whole number from 1 to 64.")),
+    ...withValue("device_memory_bytes", check("memory", parseBytes, size)),
+    ...withValue("device_model", form.model.trim() === "" ? undefined : form.model.trim()),
+    ...withValue("max_price_micro_per_hour", price),
+    ...withValue("labels", form.labels.trim() === "" ? undefined : form.labels.split(/[,\s]+/).filter(Boolean)),
+    ...withValue("cores", check("cores", whole(1, 4096), "A whole number from 1 to 4096.")),
+    ...withValue("memory_bytes", check("ram", parseBytes, size)),
+    ...withValue("disk_bytes", check("disk", parseBytes, size)),
+  };
+  const seconds = check("time", parseDuration, "Write it like 30m, 6h or 2d.");
+  const request: TaskRequest = {
+    ...template,
+    spec: template?.spec ?? spec,
+    requirements,
+    limits: { ...template?.limits, ...withValue("run_seconds", seconds) },
+    ...withValue("name", form.name.trim() === "" ? undefined : form.name.trim()),
+    ...withValue("priority", check("priority", whole(-100, 100), "A whole number from -100 to 100.")),
+    ...withValue("items", items),
+  };
+  return Object.keys(problems).length > 0 ? { problems } : { request };
+}
+
+function specOf(form: Form, words: string[], problems: Problems): TaskRequest["spec"] {
+  if (form.what === "container") {
+    if (form.image.trim() === "") problems.image = "Name an image, such as docker.io/library/busybox:1.37.";
+    return { kind: "container", image: form.image.trim(), command: words };
+  }
+  if (form.what === "command") {
+    if (words.length === 0) problems.words ??= "Write the program and its arguments.";
+    return { kind: "command", command: words };
+  }
+  if (form.what === "script" && form.source.trim() === "") problems.source = "Drop a Python file here, or write one.";
+  return { kind: "script", filename: form.filename.trim() || "task.py", source: form.source, arguments: words };
+}
+
+const withValue = <Name extends string, T>(name: Name, value: T | undefined) =>
+  (value === undefined ? {} : { [name]: value }) as Partial<Record<Name, T>>;

@@ -1,0 +1,62 @@
+// Times and durations, by the reader's locale and time zone.
+
+const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ["second", 60],
+  ["minute", 60],
+  ["hour", 24],
+  ["day", 30],
+  ["month", 12],
+  ["year", Number.POSITIVE_INFINITY],
+];
+
+export function formatAgo(moment: string, now: number, locale?: string): string {
+  let distance = (Date.parse(moment) - now) / 1000;
+  if (Math.abs(distance) < 5) return "now";
+  const format = new Intl.RelativeTimeFormat(locale, { numeric: "always", style: "short" });
+  for (const [unit, size] of STEPS) {
+    if (Math.abs(distance) < size) return format.format(Math.trunc(distance), unit);
+    distance /= size;
+  }
+  return "";
+}
+
+export function formatMoment(moment: string, locale?: string): string {
+  return new Date(moment).toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export function formatDay(day: string, locale?: string): string {
+  return new Date(`${day}T12:00:00`).toLocaleDateString(locale, { month: "short", day: "numeric" });
+}
+
+/** `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`. */
+export function formatDuration(seconds: number): string {
+  if (!Number.isFinite(seconds) || seconds < 0) return "–";
+  if (seconds < 10) return `${(Math.round(seconds * 10) / 10).toLocaleString()} s`;
+  const whole = Math.round(seconds);
+  const parts: [number, string][] = [
+    [Math.floor(whole / 86_400), "d"],
+    [Math.floor(whole / 3600) % 24, "h"],
+    [Math.floor(whole / 60) % 60, "min"],
+    [whole % 60, "s"],
+  ];
+  const first = parts.findIndex(([amount]) => amount > 0);
+  return parts
+    .slice(first, first + 2)
+    .filter(([amount]) => amount > 0)
+    .map(([amount, unit]) => `${String(amount)} ${unit}`)
+    .join(" ");
+}
+
+export function secondsBetween(from: string, to: string | null | undefined, now: number): number {
+  return Math.max(0, ((to == null ? now : Date.parse(to)) - Date.parse(from)) / 1000);
+}
+
+const DURATION = /^\s*(\d+(?:[.,]\d+)?)\s*(s|m|min|h|d)?\s*$/i;
+const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400 };
+
+/** `90s`, `30m`, `6h`, `2d`; a plain number is in minutes. Seconds, or null. */
+export function parseDuration(text: string): number | null {
+  const match = DURATION.exec(text);
+  if (match === null) return null;
+  return Number(match[1]?.replace(",", ".")) * (UNIT_SECONDS[(match[2] ?? "m").toLowerCase()] ?? 60);
+}

@@ -1,0 +1,162 @@
+// The account: roles, credit and its movements, sessions, and the keys of machines.
+
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { type Schemas, api, value } from "../api/client";
+import { useMe, useRefresh } from "../api/hooks";
+import { Address, Ago, Badge, Button, Copy, Credits, Empty, Facts, Loading, PageTitle, ProblemNote, Scroller, Section, Stat, Stats, TABLE } from "../components/basics";
+import { Confirm } from "../components/dialog";
+import { Check } from "../components/field";
+import { formatBytes, formatCount } from "../logic/numbers";
+import { spell } from "../logic/states";
+
+export function AccountPage() {
+  const me = useMe();
+  if (me.isPending) return <Loading rows={5} />;
+  if (me.isError) return <ProblemNote error={me.error} retry={() => void me.refetch()} />;
+  const { data } = me;
+  return (
+    <>
+      <PageTitle title="Account">
+        <p className="mt-1 flex flex-wrap items-center gap-2 text-sm text-soft">
+          <code className="font-mono wrap-anywhere">{data.address}</code>
+          <Copy text={data.address} label="Copy the address" />
+        </p>
+      </PageTitle>
+      <Stats>
+        <Stat label="Available credit"><Credits micro={data.available_micro} /></Stat>
+        <Stat label="Held for running tasks"><Credits micro={data.held_micro} /></Stat>
+        <Stat label="Files stored" note={data.quota.max_blob_bytes === null ? undefined : `of ${formatBytes(data.quota.max_blob_bytes)}`}>{formatBytes(data.used_blob_bytes)}</Stat>
+        <Stat label="Roles">{data.roles.length === 0 ? "none" : data.roles.join(", ")}</Stat>
+      </Stats>
+      <div className="grid items-start gap-4 xl:grid-cols-2">
+        <Roles me={data} />
+        <Quota quota={data.quota} />
+        <Sessions />
+        <NodeKeys />
+        <div className="xl:col-span-2"><Ledger /></div>
+      </div>
+    </>
+  );
+}
+
+function Roles({ me }: { me: Schemas["Me"] }) {
+  const refreshAll = useRefresh();
+  const [error, setError] = useState<unknown>(null);
+  const toggle = async (role: "consumer" | "provider", has: boolean) => {
+    setError(null);
+    const kept = me.roles.filter((each) => each !== "admin" && each !== role);
+    try {
+      await value(api.PUT("/v1/me/roles", { body: { roles: has ? [...kept, role] : kept } }));
+      await refreshAll(["me"]);
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  return (
+    <Section title="Roles">
+      <div className="grid gap-2">
+        <Check label="Consumer" hint="Submits tasks." checked={me.roles.includes("consumer")} onChange={(event) => void toggle("consumer", event.target.checked)} />
+        <Check label="Provider" hint="Offers machines." checked={me.roles.includes("provider")} onChange={(event) => void toggle("provider", event.target.checked)} />
+        {me.roles.includes("admin") && <p><Badge tone="busy">admin of this pool</Badge></p>}
+      </div>
+      <ProblemNote error={error} />
+    </Section>
+  );
+}
+
+const Quota = ({ quota }: { quota: Schemas["Quota"] }) => (
+  <Section title="Limits of this account">
+    <Facts items={Object.entries(quota).map(([name, limit]) => [spell(name.replace(/_bytes$/, "").replace(/^max_/, "most ")), limit === null ? "none" : name.endsWith("_bytes") ? formatBytes(Number(limit)) : typeof limit === "bigint" ? <Credits micro={limit} /> : formatCount(Number(limit))])} />
+  </Section>
+);
+
+function Sessions() {
+  const list = useQuery({ queryKey: ["sessions"], queryFn: ({ signal }) => value(api.GET("/v1/me/sessions", { signal })) });
+  const refreshAll = useRefresh();
+  const [ending, setEnding] = useState<Schemas["SessionView"] | null>(null);
+  return (
+    <Section title="Sessions" about="Where this wallet is signed in.">
+      <ProblemNote error={list.error} />
+      {list.isPending && <Loading />}
+      <ul className="divide-y divide-line">
+        {list.data?.sessions.map((session) => (
+          <li key={session.id} className="flex items-center justify-between gap-3 py-2 text-sm">
+            <span className="min-w-0">
+              <span className="block font-medium wrap-anywhere">{session.machine || "unnamed"} {session.is_current && <Badge tone="good">this one</Badge>}</span>
+              <span className="text-xs text-soft">used <Ago at={session.used_at} />, ends <Ago at={session.expires_at} /></span>
+            </span>
+            {!session.is_current && <Button weight="alarm" onClick={() => { setEnding(session); }}>End</Button>}
+          </li>
+        ))}
+      </ul>
+      <Confirm isOpen={ending !== null} onClose={() => { setEnding(null); }} title="End this session?" action="End it" isAlarming run={async () => { if (ending) await value(api.DELETE("/v1/me/sessions/{session_id}", { params: { path: { session_id: ending.id } } })); await refreshAll(["sessions"]); }}>
+        <p>{ending?.machine || "That program"} has to sign in again.</p>
+      </Confirm>
+    </Section>
+  );
+}
+
+function NodeKeys() {
+  const list = useQuery({ queryKey: ["node-keys"], queryFn: ({ signal }) => value(api.GET("/v1/me/node-keys", { signal })) });
+  const refreshAll = useRefresh();
+  const [revoking, setRevoking] = useState<Schemas["NodeKeyView"] | null>(null);
+  return (
+    <Section title="Keys of machines" about="Each machine works for you with a key of its own, which your wallet authorised.">
+      <ProblemNote error={list.error} />
+      {list.isPending && <Loading />}
+      {list.data?.node_keys.length === 0 && <p className="text-sm text-soft">No machine works for this wallet. <Link to="/join" className="text-accent underline">Add one</Link>.</p>}
+      <ul className="divide-y divide-line">
+        {list.data?.node_keys.map((key) => (
+          <li key={key.id} className="flex items-center justify-between gap-3 py-2 text-sm">
+            <span className="min-w-0">
+              <span className="block font-medium wrap-anywhere">{key.machine || "unnamed"}</span>
+              <span className="text-xs text-soft"><Address address={key.key} />, used <Ago at={key.used_at} otherwise="never" />, ends <Ago at={key.expires_at} /></span>
+            </span>
+            <Button weight="alarm" onClick={() => { setRevoking(key); }}>Revoke</Button>
+          </li>
+        ))}
+      </ul>
+      <Confirm isOpen={revoking !== null} onClose={() => { setRevoking(null); }} title="Revoke this key?" action="Revoke it" isAlarming run={async () => { if (revoking) await value(api.DELETE("/v1/me/node-keys/{node_key_id}", { params: { path: { node_key_id: revoking.id } } })); await refreshAll(["node-keys"], ["nodes"]); }}>
+        <p>The machine {revoking?.machine} is refused at once, and its running tasks are lost.</p>
+      </Confirm>
+    </Section>
+  );
+}
+
+function Ledger() {
+  const list = useInfiniteQuery({
+    queryKey: ["ledger"],
+    queryFn: ({ pageParam, signal }) => value(api.GET("/v1/me/ledger", { params: { query: { limit: 50, ...(pageParam === null ? {} : { cursor: pageParam }) } }, signal })),
+    initialPageParam: null as number | null,
+    getNextPageParam: (page) => page.next_cursor,
+  });
+  const entries = list.data?.pages.flatMap((page) => page.entries) ?? [];
+  return (
+    <Section title="Ledger" about="Every movement of your credit, exactly.">
+      <ProblemNote error={list.error} />
+      {list.isPending && <Loading />}
+      {list.isSuccess && entries.length === 0 && <Empty title="No movements yet.">In a pool without prices nothing moves.</Empty>}
+      {entries.length > 0 && (
+        <Scroller label="Ledger">
+          <table className={TABLE}>
+            <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Task</th><th scope="col" className="num">Available</th><th scope="col" className="num">Held</th></tr></thead>
+            <tbody>
+              {entries.map((entry) => (
+                <tr key={entry.id}>
+                  <td className="text-soft"><Ago at={entry.at} /></td>
+                  <td>{entry.kind}</td>
+                  <td className="max-w-60 truncate">{entry.task_id && entry.task_name ? <Link className="hover:text-accent" to="/tasks/$taskId" params={{ taskId: entry.task_id }}>{entry.task_name}</Link> : (entry.node_name ?? "–")}</td>
+                  <td className="num"><Credits micro={entry.available_micro} sign /></td>
+                  <td className="num"><Credits micro={entry.held_micro} sign /></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroller>
+      )}
+      {list.hasNextPage && <Button className="mt-2" onClick={() => void list.fetchNextPage()}>Older</Button>}
+    </Section>
+  );
+}

@@ -1,0 +1,264 @@
+// Submit a task: what to run, what it needs, and, as it is typed, which devices suit it, what it
+// would cost and when it would start.
+
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type DragEvent, useEffect, useMemo, useState } from "react";
+import { type Schemas, api, newKey, value } from "../api/client";
+import { useRefresh } from "../api/hooks";
+import { useTemplates } from "../api/templates";
+import { Ago, Badge, Button, Credits, PageTitle, Price, ProblemNote, Section } from "../components/basics";
+import { Choice, Field, Segments, TextField } from "../components/field";
+import { formatCount, plural } from "../logic/numbers";
+import { EMPTY_FORM, type Form, type TaskRequest, readForm } from "../logic/request";
+import { formatDuration } from "../logic/time";
+import { TemplateForm, templateRequest } from "./template_form";
+
+const EXAMPLE = `# /// script
+# dependencies = []
+# ///
+print("Hello from a GPU pool")
+`;
+
+export function SubmitPage() {
+  const search = useSearch({ from: "/submit" });
+  const templates = useTemplates();
+  const [form, setForm] = useState<Form>({
+    ...EMPTY_FORM,
+    what: (["template", "script", "command", "container"] as const).find((each) => each === search.what) ?? (search.template ? "template" : "script"),
+    model: search.model ?? "",
+  });
+  const [templateName, setTemplateName] = useState(search.template ?? "");
+  const [parameters, setParameters] = useState<Record<string, string>>({});
+  const [error, setError] = useState<unknown>(null);
+  const [isBusy, setBusy] = useState(false);
+  const [key, setKey] = useState(newKey);
+  const [isTried, setTried] = useState(false);
+  const navigate = useNavigate();
+  const refreshAll = useRefresh();
+  const template = templates.data?.find((each) => each.name === templateName) ?? templates.data?.[0];
+
+  const read = useMemo(() => {
+    if (form.what !== "template") return readForm(form);
+    if (template === undefined) return { problems: {} };
+    return readForm(form, templateRequest(template, parameters));
+  }, [form, template, parameters]);
+  const request = "request" in read ? read.request : undefined;
+  const problems = "problems" in read && isTried ? read.problems : {};
+
+  const set = (change: Partial<Form>) => {
+    setForm((known) => ({ ...known, ...change }));
+    setKey(newKey());
+  };
+  const submit = async () => {
+    setTried(true);
+    if (request === undefined) return;
+    setBusy(true);
+    setError(null);
+    try {
+      const task = await value(api.POST("/v1/tasks", { params: { header: { "Idempotency-Key": key } }, body: request }));
+      await refreshAll(["tasks"]);
+      await navigate({ to: "/tasks/$taskId", params: { taskId: task.id } });
+    } catch (problem) {
+      setError(problem);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const kinds = (templates.data?.length ?? 0) > 0 ? ([["template", "Template"]] as const) : [];
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        void submit();
+      }}
+    >
+      <PageTitle title="Submit a task" />
+      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_21rem]">
+        <div className="grid gap-4">
+          <Section title="What to run">
+            <div className="mb-4">
+              <Segments
+                label="What to run"
+                value={form.what}
+                onChange={(what) => { set({ what }); }}
+                options={[...kinds, ["script", "Script"], ["command", "Command"], ["container", "Container"]]}
+              />
+            </div>
+            {form.what === "template" && template && (
+              <TemplateForm
+                templates={templates.data ?? []}
+                template={template}
+                choose={(name) => {
+                  setTemplateName(name);
+                  setParameters({});
+                  setKey(newKey());
+                }}
+                parameters={parameters}
+                change={(name, text) => {
+                  setParameters((known) => ({ ...known, [name]: text }));
+                  setKey(newKey());
+                }}
+              />
+            )}
+            {form.what === "script" && <Script form={form} set={set} problem={problems.source} />}
+            {form.what === "container" && (
+              <TextField label="Image" placeholder="docker.io/library/busybox:1.37" value={form.image} problem={problems.image} onChange={(event) => { set({ image: event.target.value }); }} />
+            )}
+            {form.what !== "template" && (
+              <TextField
+                fieldClass="mt-3"
+                className="font-mono"
+                label={form.what === "script" ? "Arguments" : "Command"}
+                hint={form.what === "container" ? "Empty: the image's own command." : "Words as in a shell; quotes keep spaces together."}
+                problem={problems.words}
+                value={form.words}
+                onChange={(event) => { set({ words: event.target.value }); }}
+              />
+            )}
+          </Section>
+          <Needs form={form} set={set} problems={problems} />
+        </div>
+        <div className="lg:sticky lg:top-6">
+          <Outlook request={request} />
+          <ProblemNote error={error} />
+          {isTried && request === undefined && <p role="alert" className="mt-3 text-sm text-alarm">Some fields need a correction.</p>}
+          <Button type="submit" weight="main" className="mt-3 w-full" disabled={isBusy}>
+            {isBusy ? "Submitting …" : "Submit the task"}
+          </Button>
+        </div>
+      </div>
+    </form>
+  );
+}
+
+function Script({ form, set, problem }: { form: Form; set: (change: Partial<Form>) => void; problem: string | undefined }) {
+  const [isOver, setOver] = useState(false);
+  const take = async (file: File | undefined) => {
+    if (file === undefined) return;
+    set({ filename: file.name, source: await file.text() });
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    void take(event.dataTransfer.files[0]);
+  };
+  return (
+    <div className="grid gap-3" onDragOver={(event) => { event.preventDefault(); setOver(true); }} onDragLeave={() => { setOver(false); }} onDrop={drop}>
+      <div className={`flex flex-wrap items-center justify-between gap-2 rounded-lg border-2 border-dashed px-4 py-3 text-sm ${isOver ? "border-accent bg-accent-ground" : "border-line"}`}>
+        <span>Drop a Python file here</span>
+        <label className="cursor-pointer text-accent underline">
+          or choose one
+          <input type="file" accept=".py,text/x-python" className="sr-only" onChange={(event) => void take(event.target.files?.[0])} />
+        </label>
+      </div>
+      <Field label={`Source of ${form.filename}`} problem={problem} hint="Dependencies go into a PEP 723 block at its top.">
+        {(ids) => (
+          <textarea {...ids} spellCheck={false} rows={12} className="field font-mono text-sm" placeholder={EXAMPLE} value={form.source} onChange={(event) => { set({ source: event.target.value }); }} />
+        )}
+      </Field>
+    </div>
+  );
+}
+
+function Needs({ form, set, problems }: { form: Form; set: (change: Partial<Form>) => void; problems: Partial<Record<keyof Form, string>> }) {
+  const text = (field: keyof Form, label: string, hint?: string, placeholder?: string) => (
+    <TextField label={label} hint={hint} placeholder={placeholder} problem={problems[field]} value={form[field]} onChange={(event) => { set({ [field]: event.target.value }); }} />
+  );
+  return (
+    <Section title="What it needs">
+      <div className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
+        <Choice label="Device" value={form.device} options={[["", "Any device"], ["gpu", "GPU"], ["cpu", "CPU"]]} onChange={(event) => { set({ device: event.target.value as Form["device"] }); }} />
+        {text("count", "Number of devices", "On one machine.")}
+        {text("memory", "Memory of each device", "At least.", "24 GB")}
+        {text("model", "Model", "Patterns, separated by |.", "RTX 40*|A100")}
+        {text("price", "Highest price", "Credits for an hour. Empty: any.", "0.5")}
+        {text("time", "Time limit", "Such as 30m, 6h or 2d.")}
+        {text("cores", "Processor cores")}
+        {text("ram", "Memory")}
+        {text("disk", "Disk")}
+      </div>
+      <details className="mt-4">
+        <summary className="text-sm font-medium text-accent">More</summary>
+        <div className="mt-3 grid gap-3 sm:grid-cols-2 xl:grid-cols-4">
+          {text("name", "Name", "In lists. Empty: as the file.")}
+          {text("labels", "Labels", "The machine must have them.", "region=eu")}
+          {text("priority", "Priority", "From -100 to 100.")}
+          {text("items", "Items", "An array: runs once for each.", "200")}
+        </div>
+      </details>
+    </Section>
+  );
+}
+
+const OUTLOOKS = { now: ["good", "starts now"], later: ["wait", "starts later"], never: ["alarm", "would not start"] } as const;
+
+function Outlook({ request }: { request: TaskRequest | undefined }) {
+  const settled = useSettled(request);
+  const estimate = useQuery({
+    queryKey: ["estimate", JSON.stringify(settled, (_, each: unknown) => (typeof each === "bigint" ? each.toString() : each))],
+    queryFn: ({ signal }) => value(api.POST("/v1/tasks/estimate", { body: settled as TaskRequest, signal })),
+    enabled: settled !== undefined,
+    placeholderData: keepPreviousData,
+    retry: false,
+  });
+  if (settled === undefined) {
+    return <Section title="Estimate"><p className="text-sm text-soft">Say what to run, and this shows which devices suit it, what it costs and when it starts.</p></Section>;
+  }
+  if (estimate.isError) return <Section title="Estimate"><ProblemNote error={estimate.error} /></Section>;
+  const { data } = estimate;
+  if (data === undefined) return <Section title="Estimate"><p className="text-sm text-soft">One moment …</p></Section>;
+  const [tone, word] = OUTLOOKS[data.outlook];
+  return (
+    <Section title="Estimate" actions={<Badge tone={tone}>{word}</Badge>}>
+      <div aria-live="polite">
+        <p className="mb-2 text-3xl font-semibold tracking-tight" data-matching>
+          {formatCount(data.suitable_devices)}
+          <span className="ml-2 text-sm font-normal text-soft">{data.suitable_devices === 1 ? "device matches" : "devices match"}, {formatCount(data.free_devices)} free</span>
+        </p>
+        <p className="text-sm">{data.sentence}</p>
+      </div>
+      <Money estimate={data} />
+      {data.estimated_start !== null && data.outlook !== "now" && <p className="mt-2 text-sm text-soft">Expected to start <Ago at={data.estimated_start} />{data.basis && ` (${data.basis})`}.</p>}
+      {data.expected_seconds !== null && <p className="mt-2 text-sm text-soft">Expected to run for {formatDuration(data.expected_seconds)}.</p>}
+      {data.changes.length > 0 && (
+        <>
+          <h3 className="mt-3 text-sm text-soft">What would help</h3>
+          <ul className="list-disc pl-5 text-sm">{data.changes.map((change) => <li key={change}>{change}</li>)}</ul>
+        </>
+      )}
+      {data.refusals.length > 0 && (
+        <details className="mt-3 text-sm">
+          <summary className="text-soft">{plural(data.nodes, "machine")} considered</summary>
+          <ul className="mt-1 list-disc pl-5">{data.refusals.map((each) => <li key={each.code}>{each.sentence}</li>)}</ul>
+        </details>
+      )}
+    </Section>
+  );
+}
+
+function Money({ estimate }: { estimate: Schemas["Estimate"] }) {
+  const { cheapest_micro_per_hour: low, dearest_micro_per_hour: high } = estimate;
+  if (low === null || high === null) return null;
+  return (
+    <dl className="mt-3 grid grid-cols-[1fr_auto] gap-y-1 border-t border-line pt-3 text-sm">
+      <dt className="text-soft">Price</dt>
+      <dd><Price microPerHour={low} />{high !== low && <> to <Price microPerHour={high} /></>}</dd>
+      {estimate.hold_micro !== null && estimate.hold_micro > 0n && <><dt className="text-soft">Held at its start</dt><dd><Credits micro={estimate.hold_micro} /></dd></>}
+      {estimate.expected_micro !== null && estimate.expected_micro > 0n && <><dt className="text-soft">Expected cost</dt><dd><Credits micro={estimate.expected_micro} /></dd></>}
+      {estimate.most_micro !== null && estimate.most_micro > 0n && <><dt className="text-soft">At most</dt><dd><Credits micro={estimate.most_micro} /></dd></>}
+      <dt className="text-soft">Your credit</dt>
+      <dd className={estimate.can_pay ? "" : "text-alarm"}><Credits micro={estimate.available_micro} /></dd>
+    </dl>
+  );
+}
+
+/** The value once it has not changed for a moment: an estimate is not asked for at each key. */
+function useSettled<T>(given: T): T {
+  const [settled, setSettled] = useState(given);
+  useEffect(() => {
+    const timer = setTimeout(() => { setSettled(given); }, 400);
+    return () => { clearTimeout(timer); };
+  }, [given]);
+  return settled;
+}

@@ -1,0 +1,110 @@
+import { expect, test } from "vitest";
+import { parseCsv } from "../src/logic/csv";
+import { EventParser } from "../src/logic/event_parser";
+import { itemCells } from "../src/logic/items";
+import { LogText, findLines } from "../src/logic/log_text";
+import { classes, distribution, median } from "../src/logic/market";
+import { formatBytes, parseBytes } from "../src/logic/numbers";
+import { EMPTY_FORM, readForm } from "../src/logic/request";
+import { readStates, refusal, writeStates } from "../src/logic/states";
+import { formatAgo, formatDuration, parseDuration } from "../src/logic/time";
+import { splitWords } from "../src/logic/words";
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+test("states in the address", () => {
+  expect(readStates("running,queued,nonsense")).toEqual(["queued", "running"]);
+  expect(writeStates(["running", "queued"])).toBe("queued,running");
+  expect(writeStates([])).toBeUndefined();
+  expect(refusal("cancel", "succeeded")).toBe("already succeeded");
+  expect(refusal("retry", "failed")).toBeNull();
+  expect(refusal("retry", "running")).toBe("still running");
+});
+
+test("durations and times", () => {
+  expect(formatDuration(0.44)).toBe("0.4 s");
+  expect(formatDuration(200)).toBe("3 min 20 s");
+  expect(formatDuration(7200)).toBe("2 h");
+  expect(formatDuration(90_061)).toBe("1 d 1 h");
+  expect(formatAgo("2026-11-18T10:00:00Z", Date.parse("2026-11-18T12:30:00Z"), "en")).toBe("2 hr. ago");
+  expect(formatAgo("2026-11-18T10:00:00Z", Date.parse("2026-11-18T10:00:03Z"), "en")).toBe("now");
+  expect(parseDuration("90s")).toBe(90);
+  expect(parseDuration("1,5h")).toBe(5400);
+  expect(parseDuration("soon")).toBeNull();
+});
+
+test("sizes", () => {
+  expect(formatBytes(25769803776, "en")).toBe("24 GiB");
+  expect(parseBytes("24GB")).toBe(24e9);
+  expect(parseBytes("512 MiB")).toBe(2 ** 29);
+  expect(parseBytes("8")).toBe(2 ** 33);
+  expect(parseBytes("much")).toBeNull();
+});
+
+test("server-sent events that arrive in pieces", () => {
+  const parser = new EventParser();
+  expect(parser.push(": still here\r\nid: 1\r\n\r\nevent: log\r\nid: 2\r\nda")).toEqual([{ event: "message", id: "1", data: "" }]);
+  expect(parser.push('ta: {"a":1}\r\n\r\n')).toEqual([{ event: "log", id: "2", data: '{"a":1}' }]);
+});
+
+test("a log whose lines and letters are cut between pieces", () => {
+  const log = new LogText();
+  const umlaut = bytes("ü");
+  log.push("stdout", bytes("one\ntw"), null);
+  log.push("stderr", bytes("oops\n"), null);
+  log.push("stdout", new Uint8Array([...bytes("o "), ...umlaut.slice(0, 1)]), null);
+  log.push("stdout", new Uint8Array([...umlaut.slice(1), ...bytes("\n\nend")]), null);
+  expect(log.lines.map((line) => line.text)).toEqual(["one", "two ü", "oops", "", "end"]);
+  expect(findLines(log.lines, "O")).toEqual([0, 1, 2]);
+});
+
+test("progress bars and colours of a terminal", () => {
+  const log = new LogText();
+  log.push("stdout", bytes("10%\r50%\r100%\n\u001b[31mred\u001b[0m \u001b]0;title\u0007\u0000x\n"), null);
+  expect(log.lines.map((line) => line.text)).toEqual(["100%", "red x"]);
+});
+
+test("tables", () => {
+  expect(parseCsv('a;b\n"x;""y""";2\r\n', 10)).toEqual([["a", "b"], ['x;"y"', "2"]]);
+  expect(parseCsv("a,b\n1,2\n3,4\n", 2)).toEqual([["a", "b"], ["1", "2"]]);
+});
+
+test("items of an array as cells", () => {
+  const cells = itemCells({ total: 6, pending: 2, failed: [1], running: [{ start: 3, end: 4 }], isOver: false, mostCells: 10 });
+  expect(cells.map((cell) => cell.state)).toEqual(["succeeded", "failed", "succeeded", "running", "pending", "pending"]);
+  const many = itemCells({ total: 1_000_000, pending: 0, failed: [999_999], running: [], isOver: true, mostCells: 1000 });
+  expect(many).toHaveLength(1000);
+  expect(many.at(-1)?.state).toBe("failed");
+});
+
+test("prices of a market", () => {
+  expect(median([3n, 1n, 2n])).toBe(2n);
+  expect(median([])).toBeNull();
+  const offer = { kind: "gpu", model: "A", isFree: true };
+  const found = classes([{ ...offer, priceMicro: 5n }, { ...offer, priceMicro: 1n, isFree: false }, { ...offer, model: "B", priceMicro: 2n }]);
+  expect(found[0]).toMatchObject({ model: "A", devices: 2, free: 1, lowest: 1n, highest: 5n });
+  const steps = distribution([0n, 0n, 10n, 100n], 10);
+  expect(steps[0]).toEqual({ from: 0n, to: 0n, count: 2 });
+  expect(steps.reduce((total, step) => total + step.count, 0)).toBe(4);
+});
+
+test("words of a command line", () => {
+  expect(splitWords(`a 'b c' "d \\" e" f\\ g ''`)).toEqual(["a", "b c", 'd " e', "f g", ""]);
+  expect(splitWords("a 'b")).toBeNull();
+});
+
+test("the form of a task becomes a request", () => {
+  const read = readForm({ ...EMPTY_FORM, source: "print()", words: "--n 3", price: "0.5", memory: "24GB", device: "gpu", items: "9" });
+  expect(read).toMatchObject({
+    request: {
+      spec: { kind: "script", filename: "task.py", arguments: ["--n", "3"] },
+      requirements: { device_kind: "gpu", device_memory_bytes: 24e9, max_price_micro_per_hour: 500_000n, cores: 1 },
+      limits: { run_seconds: 21_600 },
+      items: 9,
+    },
+  });
+  expect(readForm({ ...EMPTY_FORM, source: "x", cores: "none", price: "-1" })).toEqual({
+    problems: { cores: "A whole number from 1 to 4096.", price: "A price is not negative." },
+  });
+  expect(readForm(EMPTY_FORM)).toHaveProperty("problems.source");
+});
