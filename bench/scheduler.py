@@ -31,6 +31,7 @@ from random import Random
 import msgspec
 from msgspec import Struct
 
+from bench.scheduler_turns import compare
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.scheduler import Scheduler, SchedulerPlan
@@ -311,57 +312,6 @@ def measure(asked: argparse.Namespace) -> dict[str, object]:
         "placement": asked.placement,
         "order": asked.order,
     }
-
-
-# Of these, more is better; of all others in `_COSTS`, less.
-_RATES = (
-    "decisions_per_s",
-    "fill_decisions_per_s",
-    "steady_decisions_per_s",
-    "steady_with_reservations_per_s",
-    "with_all_else_per_s",
-)
-_COSTS = ("p99_us", "idle_round_ms", "idle_round_with_reservations_ms")
-
-
-def compare(other: Path, turns: int, options: list[str]) -> dict[str, object]:
-    """This checkout and another one in turns, each turn in the other order."""
-    here = Path(__file__).parents[1]
-    runs: dict[Path, list[dict[str, float]]] = {here: [], other: []}
-    for turn in range(turns):
-        for checkout in (here, other) if turn % 2 else (other, here):
-            runs[checkout].append(_measure_checkout(checkout, options))
-    pairs = list(zip(runs[here], runs[other], strict=True))
-    rates = {name: [mine[name] / its[name] for mine, its in pairs] for name in _RATES}
-    costs = {name: [its[name] / mine[name] for mine, its in pairs] for name in _COSTS}
-    ratios = rates | costs
-    return {
-        "times_as_fast": {name: round(statistics.median(ratios[name]), 2) for name in ratios},
-        "least_times_as_fast": {name: round(min(ratios[name]), 2) for name in ratios},
-        "here": _medians(runs[here]),
-        "other": _medians(runs[other]),
-        "turns": turns,
-        "has_same_decisions": len({run["digest"] for each in runs.values() for run in each}) == 1,
-    }
-
-
-def _measure_checkout(checkout: Path, options: list[str]) -> dict[str, float]:
-    """Always this bench, with the scheduler of that checkout."""
-    here = Path(__file__).parents[1]
-    paths = os.pathsep.join([str(checkout / "src"), str(here)])
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.scheduler", "--json", *options],
-        cwd=here,
-        env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
-
-
-def _medians(runs: list[dict[str, float]]) -> dict[str, float]:
-    return {name: statistics.median(run[name] for run in runs) for name in (*_RATES, *_COSTS)}
 
 
 def _checkout(text: str) -> Path:

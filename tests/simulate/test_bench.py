@@ -22,9 +22,24 @@ def test_a_pool_with_room_for_little_is_measured_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [("--gpus", "-1"), ("--tasks", "0"), ("--accounts", "x"), ("--part", "2")]
+    "options",
+    [
+        ("--gpus", "-1"),
+        ("--tasks", "0"),
+        ("--accounts", "x"),
+        ("--part", "2"),
+        ("--against", "/no/checkout"),
+    ],
 )
 def test_what_is_no_number_of_things_is_refused_in_a_sentence(options: tuple[str, str]) -> None:
     done = bench(*options)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr and "is no" in done.stderr
+
+
+def test_two_checkouts_are_measured_in_turns_and_their_decisions_compared() -> None:
+    done = bench("--gpus", "100", "--tasks", "1000", "--against", str(ROOT), "--turns", "1")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["has_same_decisions"] is True
+    assert found["times_as_fast"]["fill_decisions_per_s"] > 0

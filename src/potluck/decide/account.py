@@ -55,7 +55,8 @@ class SchedulerAccount:
 
     def have(self, milli: int, now: float) -> None:
         """Changes its running device share by `milli`, which may be negative, from now on."""
-        self._fade(now)
+        if now != self._recent_at:
+            self._fade(now)
         self.running_milli += milli
 
     @property
@@ -69,7 +70,8 @@ class SchedulerAccount:
 
     def use(self, now: float) -> float:
         """Its current and recent share of the pool, per unit of weight."""
-        self._fade(now)
+        if now != self._recent_at:
+            self._fade(now)
         current = self.running_milli * HALF_LIFE_SECONDS
         return (self._recent_milli_seconds + current) / self.weight
 

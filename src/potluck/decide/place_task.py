@@ -126,13 +126,12 @@ class TaskPlacer:
         fit = fit or self._capacity.find(task, None, may_use)
         if fit is None:
             return BlockReason.NO_CAPACITY
-        fit = self._without_own_price(task, fit)
-        price = fit.price_micro_per_hour
-        seconds = self._settle_times.funded_seconds(task.limits.run_seconds)
-        if price and hold_micro(price, seconds) > account.available_micro:
-            fit = self._capacity.find(task, account.dearest_price(seconds), may_use)
-        if fit is None:
-            return BlockReason.CREDIT
+        if price := fit.price_micro_per_hour:
+            seconds = self._settle_times.funded_seconds(task.limits.run_seconds)
+            if hold_micro(price, seconds) > account.available_micro:
+                fit = self._capacity.find(task, account.dearest_price(seconds), may_use)
+            if fit is None:
+                return BlockReason.CREDIT
         most = account.most_running_milli
         if most is None:
             return fit
@@ -166,17 +165,20 @@ class TaskPlacer:
         self, task: WaitingTask, fit: Fit, items: ItemRange | None = None
     ) -> Assignment:
         count = 1 if items is None else len(items)
-        seconds = self._settle_times.funded_seconds(task.limits.run_seconds * count)
+        price, hold = fit.price_micro_per_hour, 0
+        if price:
+            seconds = self._settle_times.funded_seconds(task.limits.run_seconds * count)
+            hold = hold_micro(price, seconds)
         return Assignment(
-            task_id=task.id,
-            node_id=fit.node_id,
-            shares=fit.shares,
-            requirements=task.requirements,
-            limits=task.limits,
-            price_micro_per_hour=fit.price_micro_per_hour,
-            hold_micro=hold_micro(fit.price_micro_per_hour, seconds),
-            items=items,
-            expected_seconds=run_seconds(task) * count,
+            task.id,
+            fit.node_id,
+            fit.shares,
+            task.requirements,
+            task.limits,
+            price,
+            hold,
+            items,
+            run_seconds(task) * count,
         )
 
 

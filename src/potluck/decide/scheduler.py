@@ -28,9 +28,10 @@ from potluck.decide.queue.blocked import BlockedGroups
 from potluck.decide.queue.queue_depth import QueueDepth, measure_queue
 from potluck.decide.queue.ready_groups import ReadyGroups
 from potluck.decide.queue.task_groups import BlockReason, GroupKey, Shape, TaskGroup, TaskGroups
+from potluck.decide.reservations.board import Claim
 from potluck.decide.reservations.forecast import StartForecaster, StartRates
 from potluck.decide.reservations.reservation_policy import ReservationPolicy
-from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSettings
+from potluck.decide.reservations.reserve import Reservations, ReserveSettings
 from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.task_estimate import Estimated, Estimator
@@ -205,10 +206,12 @@ class Scheduler:
         heapq.heapify(turns)
         while turns and len(assignments) < most and looks > 0:
             looks -= 1
-            account_id = heapq.heappop(turns)[-1]
+            account_id = turns[0][-1]
             assignments += self._serve(self._accounts[account_id], now)
             if turn := self._turn(account_id, now):
-                heapq.heappush(turns, turn)
+                heapq.heapreplace(turns, turn)
+            else:
+                heapq.heappop(turns)
             if is_time_up():
                 break
         is_complete = not turns and not self._to_try

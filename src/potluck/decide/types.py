@@ -140,14 +140,8 @@ class Assignment(Struct, frozen=True, gc=False):
         self, attempt_id: AttemptId, account_id: AccountId, expected_end: float
     ) -> RunningAttempt:
         """The attempt that it becomes when it is applied."""
+        needed = self.requirements
+        amounts = (needed.cores, needed.memory_bytes, needed.disk_bytes)
         return RunningAttempt(
-            id=attempt_id,
-            task_id=self.task_id,
-            account_id=account_id,
-            node_id=self.node_id,
-            shares=self.shares,
-            cores=self.requirements.cores,
-            memory_bytes=self.requirements.memory_bytes,
-            disk_bytes=self.requirements.disk_bytes,
-            expected_end=expected_end,
+            attempt_id, self.task_id, account_id, self.node_id, self.shares, *amounts, expected_end
         )

@@ -11,7 +11,8 @@ from unittest import mock
 
 import msgspec
 
-from potluck.decide.reservations.reserve import Claim, Reservations
+from potluck.decide.reservations.board import Claim
+from potluck.decide.reservations.reserve import Reservations
 from potluck.decide.scheduler import Scheduler, SchedulerPlan
 from potluck.decide.types import WaitingTask
 
@@ -37,7 +38,7 @@ class Recorder:
             list(plan.waiting.items()),
             plan.emptied,
             plan.is_complete,
-            plan.has_all_reasons,
+            plan.is_told,
         )
 
     def note_claims(self, claims: Iterable[Claim]) -> None:

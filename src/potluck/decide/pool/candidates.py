@@ -13,6 +13,7 @@ from potluck.decide.pool.bitmap_index import WORD
 from potluck.decide.pool.demand import Demand, Usable
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.pool.node_index import NodeIndex
+from potluck.decide.pool.permission import NodePermission
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId
 
@@ -40,6 +41,10 @@ class Candidates:
         self._epoch = -1
         self._known: dict[NodeCapacity, NodeOption] = {}
         self._unused: dict[NodeProfile, NodeOption] = {}
+        # Of the nodes that may refuse: those that were checked, and those that refuse.
+        self._stamp: object = None
+        self._checked = 0
+        self._refused = 0
 
     def has_capacity(self, pool: NodeIndex) -> bool:
         demand, account_id = self.demand, self._account_id
@@ -50,14 +55,23 @@ class Candidates:
         return bool(self._slots(pool))
 
     def best(
-        self, pool: NodeIndex, placement: Placement, accept: Accept | None, most_price: int | None
+        self,
+        pool: NodeIndex,
+        placement: Placement,
+        accept: Accept | NodePermission | None,
+        most_price: int | None,
     ) -> NodeOption | None:
         """The best of the first few: among about equal scores the cheapest, then the first. A
         doubted node only if no other fits now."""
         slots = self._slots(pool, accept)
         if not slots:
             return None
-        if accept is None and most_price is None and self.demand.min_reliability is None:
+        if isinstance(accept, NodePermission):
+            slots = self._permitted(slots, pool, accept)
+            if not slots:
+                return None
+            accept = None
+        if accept is None and most_price is None:
             found = self._first_few(slots, pool.by_slot, placement)
         else:
             nodes = self._accepted(pool.nodes(slots), accept)
@@ -66,7 +80,22 @@ class Candidates:
             return found[0] if found else None
         return _cheapest_of_best(found, placement.tolerance)
 
-    def _slots(self, pool: NodeIndex, accept: Accept | None = None) -> int:
+    def _permitted(self, slots: int, pool: NodeIndex, permission: NodePermission) -> int:
+        """Checks only nodes that may refuse, each once until something has changed."""
+        limited = slots & pool.slots_of(permission.limited)
+        if not limited:
+            return slots
+        stamp = (permission.stamp, pool.layout)
+        if self._stamp != stamp:
+            self._stamp = stamp
+            self._checked = self._refused = 0
+        for capacity in pool.nodes(limited & ~self._checked):
+            if not permission(capacity.node.id):
+                self._refused |= 1 << capacity.slot
+        self._checked |= limited
+        return slots & ~self._refused
+
+    def _slots(self, pool: NodeIndex, accept: Accept | NodePermission | None = None) -> int:
         """Slots of nodes that could fit. Nodes of one profile differ in acceptance and reliability:
         if these matter, none represents the others."""
         if accept is None and self.demand.min_reliability is None:
@@ -97,9 +126,10 @@ class Candidates:
         nodes (see `words_of`).
         """
         self._renew(placement)
-        known, most = self._known, placement.looks_at
+        known = self._known
         found: list[NodeOption] = []
-        left = most  # of nodes that are not doubted
+        left = placement.looks_at  # of nodes that are not doubted
+        met: set[NodeProfile] = set()  # of idle nodes, which are alike
         while slots:
             start = max(0, slots.bit_length() - WORD)
             word = slots >> start
@@ -108,6 +138,10 @@ class Candidates:
                 word ^= 1 << place
                 capacity = by_slot[start + place]
                 assert capacity is not None
+                if capacity.is_idle:
+                    if capacity.profile in met:
+                        continue
+                    met.add(capacity.profile)
                 offer = known.get(capacity)
                 if offer is None or offer.version != capacity.version:
                     offer = known[capacity] = self._offer_anew(capacity, placement)

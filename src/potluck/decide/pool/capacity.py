@@ -16,6 +16,7 @@ from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Fit, Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.decide.pool.node_index import NodeIndex
+from potluck.decide.pool.permission import NodePermission
 from potluck.decide.pool.refusals import count_refusals
 from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, NodeId
@@ -99,6 +100,8 @@ class PoolCapacity:
             self._prepare()
         candidates = self._candidates_of(task)
         failed_on = task.failed_on
+        if isinstance(may_use, NodePermission) and not failed_on:
+            return self._best(candidates, may_use, most_price_micro_per_hour)
         accept = _accept(may_use, failed_on) if may_use or failed_on else None
         fit = None
         if accept is not None and (owners := self._failed_owners(task)):
@@ -142,7 +145,7 @@ class PoolCapacity:
         return count_refusals(self._candidates_of(task).demand, task.account_id, self.pool)
 
     def _best(
-        self, candidates: Candidates, accept: Accept | None, most_price: int | None
+        self, candidates: Candidates, accept: Accept | NodePermission | None, most_price: int | None
     ) -> Fit | None:
         offer = candidates.best(self.pool, self._placement, accept, most_price)
         if offer is None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from potluck.decide.pool.bitmap_index import BitmapIndex
+from potluck.decide.pool.bitmap_index import BitmapIndex, as_bits
 from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile, profile_key
@@ -32,6 +32,8 @@ class NodeIndex:
         self._entered: list[NodeCapacity] = []  # since the bitmaps were cleared
         self._asked: set[str] = set()  # the wallets that tasks name
         self._of_wallet: dict[str, set[NodeId]] = {}
+        self.layout = 0  # changes with every node that enters or leaves
+        self._last_slots: tuple[frozenset[NodeId], int, int] = (frozenset(), 0, 0)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -84,6 +86,7 @@ class NodeIndex:
         capacity = self._nodes.pop(node_id, None)
         if capacity is None:
             return
+        self.layout += 1
         self._index.leave(capacity)
         self._disown(capacity.node)
         self._count(capacity, -1)
@@ -126,6 +129,15 @@ class NodeIndex:
     def nodes(self, slots: int) -> Iterator[NodeCapacity]:
         return self._index.nodes(slots)
 
+    def slots_of(self, node_ids: frozenset[NodeId]) -> int:
+        """The slots of those that are in the pool; the last answer is cached."""
+        asked, layout, slots = self._last_slots
+        if asked is not node_ids or layout != self.layout:
+            found = [capacity for each in node_ids if (capacity := self._nodes.get(each))]
+            slots = as_bits([capacity.slot for capacity in found])
+            self._last_slots = (node_ids, self.layout, slots)
+        return slots
+
     def could_serve(self, demand: Demand, account_id: AccountId) -> int:
         """The slots of nodes that could serve a demand; one for all idle nodes of a profile."""
         found = self._index.could_serve(demand, account_id)
@@ -166,6 +178,7 @@ class NodeIndex:
             del self._of_wallet[node.wallet]
 
     def _enter(self, capacity: NodeCapacity) -> None:
+        self.layout += 1
         self._nodes[capacity.node.id] = capacity
         self._count(capacity, 1)
         self._of_wallet.setdefault(capacity.node.wallet, set()).add(capacity.node.id)

@@ -7,9 +7,9 @@ from potluck.decide.order.interface import OrderPolicy, Place, Turn
 from potluck.decide.pool.suitable_devices import Suitability
 from potluck.decide.queue.blocked import BlockedGroups
 from potluck.decide.queue.task_groups import TaskGroups
+from potluck.decide.reservations.board import Claim
 from potluck.decide.reservations.reserve import (
     Chances,
-    Claim,
     Reservations,
     ReserveSettings,
     first_of_each,

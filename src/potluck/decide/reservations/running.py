@@ -8,7 +8,7 @@ from potluck.decide.types import Assignment, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
 
-class _PlannedUse(Struct, frozen=True):
+class _PlannedUse(Struct, frozen=True, gc=False):
     attempt: RunningAttempt
     account: SchedulerAccount
     hold_micro: int
@@ -34,9 +34,12 @@ class RunningWork:
         self._numbers += 1
         planned_id = AttemptId(f"planned_{self._numbers}")
         attempt = given.running(planned_id, task.account_id, now + given.expected_seconds)
-        self._planned.setdefault(task.id, []).append(
-            _PlannedUse(attempt, account, given.hold_micro)
-        )
+        planned = _PlannedUse(attempt, account, given.hold_micro)
+        others = self._planned.get(task.id)
+        if others is None:
+            self._planned[task.id] = [planned]
+        else:
+            others.append(planned)
         account.planned_micro += given.hold_micro
         self._count(attempt, account, now)
         self._timetable.put_planned(attempt)
@@ -82,4 +85,5 @@ class RunningWork:
 
 
 def _milli(attempt: RunningAttempt) -> int:
-    return sum([share.milli for share in attempt.shares])
+    shares = attempt.shares
+    return shares[0].milli if len(shares) == 1 else sum([share.milli for share in shares])

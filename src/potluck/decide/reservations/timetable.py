@@ -6,7 +6,7 @@ asked about, by all looks since the last time, one after the other.
 """
 
 from bisect import bisect_left
-from collections.abc import MutableMapping
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -42,11 +42,11 @@ class Timetable:
         self._sizes: dict[NodeId, Amounts] = {}
         self._free_at: dict[NodeId, list[tuple[float, DeviceId]]] = {}
         self._given_back: dict[NodeId, list[tuple[float, Amounts]]] = {}
-        self._derived: list[MutableMapping[NodeId, Any]] = [self._free_at, self._given_back]
+        self._watchers: list[Callable[[NodeId], None]] = []
 
-    def forget_in(self, derived: MutableMapping[NodeId, Any]) -> None:
-        """Removes the entry of a node from `derived`, from now on, whenever its attempts change."""
-        self._derived.append(derived)
+    def watch(self, on_change: Callable[[NodeId], None]) -> None:
+        """Calls it whenever a node or its attempts have changed."""
+        self._watchers.append(on_change)
 
     def put_node(self, node: FreeNode) -> None:
         self._devices[node.id] = tuple(
@@ -128,15 +128,16 @@ class Timetable:
         self._seen[node_id] = len(looks)
         if self._first_end.get(node_id, inf) > looks[-1]:
             return
-        attempts, first_end = self._running[node_id], inf
+        attempts, first_end, last_look = self._running[node_id], inf, looks[-1]
         for attempt_id, attempt in attempts.items():
             if attempt_id in self._planned:
                 continue
             end = attempt.expected_end
-            if end <= looks[-1]:
+            if end <= last_look:
                 end = self._extended(end, seen)
                 attempts[attempt_id] = replace(attempt, expected_end=end)
-            first_end = min(first_end, end)
+            if end < first_end:
+                first_end = end
         self._first_end[node_id] = first_end
         self._forget(node_id)
 
@@ -159,10 +160,11 @@ class Timetable:
         if known is None:
             ends = dict.fromkeys(self._devices.get(node_id, ()), _NEVER)
             for attempt in self._running.get(node_id, {}).values():
+                end = attempt.expected_end
                 for share in attempt.shares:
-                    if share.device_id in ends:
-                        ends[share.device_id] = max(ends[share.device_id], attempt.expected_end)
-            known = sorted((end, device_id) for device_id, end in ends.items())
+                    if ends.get(share.device_id, inf) < end:
+                        ends[share.device_id] = end
+            known = sorted([(end, device_id) for device_id, end in ends.items()])
             self._free_at[node_id] = known
         return known
 
@@ -217,5 +219,7 @@ class Timetable:
         return times[-1][0] if times else _NEVER
 
     def _forget(self, node_id: NodeId) -> None:
-        for each in self._derived:
-            each.pop(node_id, None)
+        self._free_at.pop(node_id, None)
+        self._given_back.pop(node_id, None)
+        for on_change in self._watchers:
+            on_change(node_id)
