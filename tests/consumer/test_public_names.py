@@ -124,6 +124,7 @@ PARTS = {
         "payouts()",
         "remove_node(node_id, reason?)",
         "resume(account_id)",
+        "resume_payouts()",
         "revoke(account_id, amount_micro, reason)",
         "revoke_invite(invite_id)",
         "rotate_key(new_key?)",
@@ -191,6 +192,8 @@ PARTS = {
     ],
     "rewards": [
         "choose(rewards_to)",
+        "claim_proof()",
+        "contract()",
         "epochs()",
         "get(since?)",
         "payouts()",

@@ -43,6 +43,7 @@ class MerkleTree:
     def __init__(self, leaves: Sequence[RewardLeaf]) -> None:
         assert leaves, "a tree has a leaf"
         assert len({_word(leaf.account) for leaf in leaves}) == len(leaves), "one leaf per account"
+        self._leaves = {leaf.account: leaf for leaf in leaves}
         by_hash = sorted(leaf.hash for leaf in leaves)
         count = len(by_hash)
         self._nodes = [b""] * (count - 1) + by_hash[::-1]
@@ -53,6 +54,10 @@ class MerkleTree:
     @property
     def root(self) -> bytes:
         return self._nodes[0]
+
+    def leaf_of(self, account: str) -> RewardLeaf | None:
+        """By the spelling that the leaf was given."""
+        return self._leaves.get(account)
 
     def proof(self, leaf: RewardLeaf) -> list[bytes]:
         """The hashes that lead from this leaf to the root. Raises KeyError if it is not here."""

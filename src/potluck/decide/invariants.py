@@ -101,6 +101,9 @@ class PurseFact(Struct, frozen=True):
     set_aside_micro: int = 0
     counted_earned_micro: int = 0
     counted_fee_micro: int = 0
+    # In roots of contracts and not claimed: by the account's row, and by the roots and claims.
+    assigned_micro: int = 0
+    roots_micro: int = 0
 
 
 class InvariantSnapshot(Struct, frozen=True):
@@ -276,6 +279,11 @@ def _purse_violations(purse: PurseFact) -> Iterator[str]:
         yield (
             f"{purse.account_id} has {purse.claimable_micro} claimable and {purse.paid_micro} "
             f"paid, but {purse.set_aside_micro} were set aside for it"
+        )
+    if purse.assigned_micro != purse.roots_micro or purse.assigned_micro > purse.claimable_micro:
+        yield (
+            f"{purse.account_id} has {purse.assigned_micro} assigned to contracts, but"
+            f" {purse.roots_micro} in roots and {purse.claimable_micro} claimable"
         )
     if purse.counted_earned_micro > purse.earned_micro or purse.counted_fee_micro > purse.fee_micro:
         yield f"closed epochs have counted more rewards than {purse.account_id} got"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 SECRET_VARIABLES = frozenset(
     {
         *("POTLUCK_WALLET_KEY", "POTLUCK_WALLET_PASSWORD", "POTLUCK_TOKEN", "POTLUCK_INVITE"),
-        "POTLUCK_NOTIFY",  # its URLs may contain secrets
+        *("POTLUCK_NOTIFY", "POTLUCK_RPC_URL"),  # URLs may contain secrets
     }
 )
 _PR_SET_PDEATHSIG = 1

@@ -7,7 +7,6 @@ from potluck.model.error import (
     BadSettings,
     ChainUnreachable,
     Conflict,
-    NotFound,
     TransactionRefused,
     Unavailable,
 )
@@ -35,7 +34,7 @@ AREA: Final = Area(
     Scope.POOL_READ,
     "See the rewards contract",
     response=RewardsContractView(1, _CONTRACT, _TOKEN, 6, 1, 1, 12, True, read_block=23_840_112),
-    errors=(NotFound,),
+    errors=(Conflict,),
 )
 async def rewards_contract(services: Services) -> RewardsContractView:
     """Returns the contract that takes deposits, its token, and what a token is worth."""
@@ -50,7 +49,7 @@ async def rewards_contract(services: Services) -> RewardsContractView:
         *(1, _CONTRACT, _TOKEN, WALLET, "9120000", "6768000", 2_352_000, 12),
         *(f"0x{SHA256}", [f"0x{SHA256[::-1]}"]),
     ),
-    errors=(NotFound,),
+    errors=(Conflict,),
 )
 async def claim_proof(request: CallerRequest, services: Services) -> ClaimProof:
     """Returns the arguments of `claim` for your wallet in the root that the contract has. When the
@@ -62,7 +61,7 @@ async def claim_proof(request: CallerRequest, services: Services) -> ClaimProof:
     routes.RESUME_PAYOUTS,
     Scope.ADMIN,
     "Go on after deposits and payouts have stopped",
-    errors=(NotFound, Conflict),
+    errors=(Conflict,),
     status_code=204,
 )
 async def resume_payouts(request: CallerRequest, services: Services) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from potluck.chain.merkle import MerkleTree
 from potluck.chain.rewards_contract import ClaimEvent, DepositEvent, RewardsContract, RewardsState
 from potluck.chain.rpc import ChainBlock, ChainRpc, TransactionReceipt
 from potluck.chain.transaction import ContractCall, SignedTransaction, UnsignedTransaction
@@ -33,6 +34,8 @@ class ChainGateway:
         self.settings = settings
         self.treasury = treasury
         self.key = ContractKey(settings.chain_id, settings.contract)
+        self.trees: dict[bytes, MerkleTree] = {}  # by their roots; the one that was used last
+        self.tree_lock = asyncio.Lock()
         self._epoch_seconds = epoch_seconds
         self._rpc = ChainRpc(settings.rpc_url, settings.chain_id)
         self._contract = RewardsContract(self._rpc, settings.contract)

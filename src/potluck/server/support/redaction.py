@@ -18,7 +18,9 @@ from potluck.server.settings import ServerSettings
 _SHOWN_TEXTS: Final = frozenset(
     {"host", "public_url", "operator", "tls", "order_policy", "placement_policy"}
 )
-_ADDRESSES: Final = frozenset({"database_url", "database_direct_url", "redis_url", "blobs_url"})
+_ADDRESSES: Final = frozenset(
+    {"database_url", "database_direct_url", "treasury_database_url", "redis_url", "blobs_url"}
+)
 # Shorter values would remove harmless words.
 _SHORTEST: Final = 6
 

@@ -76,9 +76,17 @@ class UnpaidClaim(Struct, frozen=True):
 
     transaction_hash: bytes
     log_index: int
+    block_number: int
     address: str
     amount_micro: int
     account_id: AccountId | None  # None: the wallet has no account
+
+
+class ClaimPosition(Struct, frozen=True):
+    """In the order of the chain."""
+
+    block_number: int = -1
+    log_index: int = -1
 
 
 class ContractStanding(Struct, frozen=True):
@@ -159,9 +167,9 @@ async def credit_deposits(connection: Connection, limit: int) -> int:
 
 
 async def lock_unpaid_claims(
-    connection: Connection, key: ContractKey, limit: int
+    connection: Connection, key: ContractKey, after: ClaimPosition, limit: int
 ) -> list[UnpaidClaim]:
-    rows = await connection.fetch(*_sql.lock_unpaid_claims(key=key, limit=limit))
+    rows = await connection.fetch(*_sql.lock_unpaid_claims(key=key, after=after, limit=limit))
     return [UnpaidClaim(**row) for row in rows]
 
 

@@ -73,9 +73,11 @@ UPDATE chain_deposits SET credited_at = now() WHERE id = ANY(:ids::bigint[]) AND
 
 -- name: lock_unpaid_claims
 -- In the order of the chain.
-SELECT transaction_hash, log_index, chain_claims.address, amount_micro, accounts.id AS account_id
+SELECT transaction_hash, log_index, block_number, chain_claims.address, amount_micro,
+    accounts.id AS account_id
 FROM chain_claims LEFT JOIN accounts ON accounts.address = chain_claims.address
 WHERE chain_id = :key.chain_id AND contract = :key.contract AND payout_id IS NULL
+    AND (block_number, log_index) > (:after.block_number, :after.log_index)
 ORDER BY block_number, log_index LIMIT :limit FOR UPDATE OF chain_claims
 
 -- name: claimed

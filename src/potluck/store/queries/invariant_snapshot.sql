@@ -99,7 +99,15 @@ SELECT balances.account_id, available_micro, held_micro, held_back_micro, claima
     coalesce((SELECT sum(payouts.amount_micro) FROM payouts
         WHERE payouts.account_id = balances.account_id), 0)::bigint AS payouts_micro,
     coalesce((SELECT sum(epoch_rewards.amount_micro) FROM epoch_rewards
-        WHERE epoch_rewards.account_id = balances.account_id), 0)::bigint AS set_aside_micro
+        WHERE epoch_rewards.account_id = balances.account_id), 0)::bigint AS set_aside_micro,
+    assigned_micro,
+    -- By contract, of which there are few: rewards are found by contract and account.
+    coalesce((SELECT sum(chain_rewards.amount_micro)
+        FROM chain_contracts JOIN chain_rewards USING (chain_id, contract)
+        WHERE chain_rewards.account_id = balances.account_id), 0)::bigint
+    - coalesce((SELECT sum(payouts.amount_micro)
+        FROM payouts JOIN chain_claims ON payout_id = payouts.id
+        WHERE payouts.account_id = balances.account_id), 0)::bigint AS roots_micro
 FROM balances LEFT JOIN ledger_entries USING (account_id)
 WHERE balances.account_id = ANY(:part.account_ids)
 GROUP BY balances.account_id ORDER BY balances.account_id

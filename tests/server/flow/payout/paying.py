@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from potluck.chain.rewards_contract import RewardsContract, claim_call
 from potluck.decide.charges import LedgerSide
+from potluck.decide.invariants import find_violations
 from potluck.decide.payouts.token_rate import TokenRate
 from potluck.model.account import Role
 from potluck.model.credit import EntryKind, Purse, RewardsTo
@@ -23,6 +24,8 @@ from potluck.server.treasury.process import open_treasury
 from potluck.store.identity import accounts
 from potluck.store.ledger import epochs, ledger
 from potluck.store.ledger.ledger import Movement
+from potluck.store.scheduler import invariant_snapshot
+from potluck.store.scheduler.invariant_snapshot import SnapshotScope
 from tests.chain.anvil import Anvil
 from tests.chain.rewards import DELAY_SECONDS, OWNER, PROPOSER, STRANGER, RewardsRig
 from tests.server.flow.pool import Pool
@@ -164,6 +167,14 @@ class PayingPool:
         assert credited == deposited
         assert paid == state.total_claimed
         assert assigned == (0 if state.current is None else state.current.total)
+        await self.check_purses()
+
+    async def check_purses(self) -> None:
+        ids = await self.pool.sql("SELECT array_agg(id) FROM accounts")
+        async with self.pool.services.database.transaction() as connection:
+            scope = SnapshotScope(account_ids=ids)
+            found = find_violations(await invariant_snapshot.sample(connection, scope))
+        assert not found, found
 
 
 @asynccontextmanager

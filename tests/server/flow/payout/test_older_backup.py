@@ -13,6 +13,7 @@ from potluck.server.backup.restore import restore_backup
 from potluck.server.backup.run import BackupOptions, make_backup
 from potluck.server.encryption.key_sources import KeyFile
 from potluck.server.flow.payout.administration import resume_chain
+from potluck.server.flow.payout.proof import find_proof
 from potluck.store.database import Database
 from potluck.store.scheduler import leader
 from potluck.store.schema import migrate
@@ -89,6 +90,7 @@ async def test_an_older_backup_cannot_pay_twice(
             await paying.round(3)
             assert await paying.pool.sql("SELECT count(*) FROM chain_roots") == 0
             await resume_chain(paying.pool.services, paying.pool.alice)
+            assert await find_proof(paying.pool.services, CAROL) is None, "its leaves are lost"
         else:
             await paying.close_epoch()
         await paying.pay_out()

@@ -1,8 +1,12 @@
 """The treasury signs what the ledger supports, once, and remembers it in a file of its own."""
 
+import re
+import secrets
 import stat
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +15,8 @@ from potluck.model.error import ChainUnreachable, TransactionRefused
 from potluck.model.payout import TransactionKind
 from potluck.server.treasury.client import TreasuryClient
 from potluck.server.treasury.messages import SignTransaction
+from potluck.server.treasury.process import open_treasury
+from tests.architecture.places import DOCS
 from tests.chain.rewards import PROPOSER
 from tests.server.flow.payout.paying import CREDIT, PayingPool
 from tests.wallets import Wallet
@@ -130,10 +136,6 @@ async def test_what_was_signed_is_not_signed_otherwise_also_by_the_next_process(
 
 
 def _open(paying: PayingPool, directory: Path) -> Any:
-    from contextlib import asynccontextmanager
-
-    from potluck.server.treasury.process import open_treasury
-
     @asynccontextmanager
     async def opened() -> Any:
         socket = directory / "socket"
@@ -160,3 +162,24 @@ async def test_junk_is_refused_and_ends_nothing(paying: PayingPool, line: bytes)
     client = TreasuryClient(paying.socket)
     assert b"cannot be read" in await client._exchange(line)
     assert await client.read_address()
+
+
+async def test_a_role_that_can_only_read_is_enough(paying: PayingPool) -> None:
+    """With the statements of docs/money.md."""
+    request = await planned(paying)
+    (statements,) = re.findall(r"```sql\n(.*?)```", (DOCS / "money.md").read_text(), re.DOTALL)
+    role = f"potluck_treasury_{secrets.token_hex(4)}"
+    made = statements.replace("potluck_treasury", role).replace("…", "secret")
+    async with paying.pool.services.database.transaction() as connection:
+        await connection.execute(made)
+    parts = urlsplit(paying.database_url)
+    url = parts._replace(netloc=f"{role}:secret@{parts.netloc.rpartition('@')[2]}").geturl()
+    directory = paying.directory / "reader"
+    try:
+        async with open_treasury(
+            directory, directory / "socket", PROPOSER, paying.settings, lambda: url
+        ):
+            await TreasuryClient(directory / "socket").sign(request)
+    finally:
+        async with paying.pool.services.database.transaction() as connection:
+            await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")

@@ -2,7 +2,7 @@
 
 from potluck.decide.payouts.scan import ScanCursor
 from potluck.model.audit import AuditKind
-from potluck.model.error import Conflict, NotFound
+from potluck.model.error import Conflict
 from potluck.model.ids import AccountId
 from potluck.model.payout import RootState
 from potluck.server.chain.chain_gateway import ChainGateway
@@ -22,7 +22,7 @@ async def resume_chain(services: Services, actor: AccountId) -> None:
     """
     chain = services.chain
     if chain is None:
-        raise NotFound("This server has no rewards contract.", "Set POTLUCK_REWARDS_CONTRACT.")
+        raise Conflict("This server has no rewards contract.", "Set POTLUCK_REWARDS_CONTRACT.")
     cursor, unknown = await _look(chain)
     async with services.database.transaction() as connection:
         contract = await scanned.get_contract(connection, chain.key)

@@ -12,7 +12,7 @@ from potluck.model.ids import AccountId
 from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.services import Services
 from potluck.store.chain import scanned
-from potluck.store.chain.scanned import ContractKey, UnpaidClaim
+from potluck.store.chain.scanned import ClaimPosition, ContractKey, UnpaidClaim
 from potluck.store.ledger.payouts import Payout
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
@@ -23,13 +23,21 @@ _BATCH = 500
 
 
 async def record_claims(services: Services, chain: ChainGateway, leadership: Leadership) -> None:
+    """All that wait, also behind many that the ledger does not cover."""
+    after: ClaimPosition | None = ClaimPosition()
+    while after is not None:
+        after = await _record_some(services, chain, leadership, after)
+
+
+async def _record_some(
+    services: Services, chain: ChainGateway, leadership: Leadership, after: ClaimPosition
+) -> ClaimPosition | None:
+    """Returns the last one that was looked at; None if there are no more."""
     async with services.database.transaction() as connection:
         if not await leader.is_current(connection, leadership):
-            return
-        claims = await scanned.lock_unpaid_claims(connection, chain.key, _BATCH)
+            return None
+        claims = await scanned.lock_unpaid_claims(connection, chain.key, after, _BATCH)
         account_ids = sorted({c.account_id for c in claims if c.account_id is not None})
-        if not account_ids:
-            return
         assigned = await scanned.lock_assigned(connection, chain.key, account_ids)
         covered = _select_covered(claims, assigned)
         paid = [(claim, _payout(chain.key, claim, owner)) for claim, owner in covered]
@@ -37,6 +45,9 @@ async def record_claims(services: Services, chain: ChainGateway, leadership: Lea
             await scanned.pay_claims(connection, chain.key, paid)
     if paid:
         log.info("claims recorded as payouts", claims=len(paid))
+    if len(claims) < _BATCH:
+        return None
+    return ClaimPosition(claims[-1].block_number, claims[-1].log_index)
 
 
 def _select_covered(

@@ -1,20 +1,21 @@
 """What a wallet can claim of the contract: its leaf and proof in the root that the contract has."""
 
 import asyncio
-from functools import lru_cache
 
 from msgspec import Struct
 
 from potluck.chain.merkle import MerkleTree, RewardLeaf, make_leaves
-from potluck.model.error import NotFound, Unavailable
+from potluck.model.error import Conflict, Unavailable
+from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.services import Services
 from potluck.store.chain import roots, scanned
-from potluck.store.chain.roots import RootOfEpoch
+from potluck.store.chain.roots import RootOfEpoch, StoredRoot
+from potluck.store.chain.scanned import KnownContract
 from potluck.wire.money.contract import ClaimProof, EpochRoot, RewardsContractView
 
 
-def _no_contract() -> NotFound:
-    return NotFound(
+def _no_contract() -> Conflict:
+    return Conflict(
         "This pool has no rewards contract.", "Credits stay in the pool; ask its operator."
     )
 
@@ -47,7 +48,7 @@ async def show_claim(services: Services, address: str) -> ClaimProof:
         raise _no_contract()
     found = await find_proof(services, address)
     if found is None:
-        raise NotFound(
+        raise Conflict(
             "There is nothing to claim for your wallet yet.",
             "Rewards are in the contract after the epoch, and the contract's delay."
             " `potluck rewards payout` chooses to have them paid.",
@@ -102,20 +103,28 @@ async def find_proof(services: Services, address: str) -> WalletProof | None:
     async with services.database.transaction() as connection:
         contract = await scanned.get_contract(connection, chain.key)
         root = await roots.get_accepted(connection, chain.key)
-        if contract is None or root is None:
-            return None
-        micro = await roots.list_leaves(connection, chain.key, root.number)
-    leaves = tuple(make_leaves(contract.token, contract.rate, micro))
-    mine = next((leaf for leaf in leaves if leaf.account == address), None)
-    if mine is None:
+    if contract is None or root is None:
         return None
-    tree = await asyncio.to_thread(_tree, leaves)
-    if tree.root != root.root:  # taken over from the contract, or not all of it is known
+    tree = await _find_tree(services, chain, contract, root)
+    if tree is None or tree.root != root.root:  # taken over from the contract: not all is known
         return None
-    return WalletProof(root.number, root.root, mine, tree.proof(mine))
+    leaf = tree.leaf_of(address)
+    if leaf is None:
+        return None
+    return WalletProof(root.number, root.root, leaf, tree.proof(leaf))
 
 
-@lru_cache(maxsize=2)
-def _tree(leaves: tuple[RewardLeaf, ...]) -> MerkleTree:
-    """Kept, because all wallets ask for proofs of the same tree."""
-    return MerkleTree(leaves)
+async def _find_tree(
+    services: Services, chain: ChainGateway, contract: KnownContract, root: StoredRoot
+) -> MerkleTree | None:
+    """Kept by the root, which stands for its content: all wallets ask for proofs of one tree."""
+    async with chain.tree_lock:
+        if root.root not in chain.trees:
+            async with services.database.transaction() as connection:
+                micro = await roots.list_leaves(connection, chain.key, root.number)
+            leaves = make_leaves(contract.token, contract.rate, micro)
+            if not leaves:
+                return None
+            chain.trees.clear()
+            chain.trees[root.root] = await asyncio.to_thread(MerkleTree, leaves)
+        return chain.trees[root.root]

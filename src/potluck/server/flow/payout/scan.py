@@ -100,7 +100,7 @@ def _deposit(event: DepositEvent, rate: TokenRate) -> NewDeposit:
     micro = rate.to_micro(event.amount)
     is_creditable = 0 < micro <= MOST_MICRO
     if not is_creditable:
-        log.error("a deposit cannot be credited", account=event.account, units=str(event.amount))
+        log.warning("a deposit cannot be credited", account=event.account, units=str(event.amount))
     return NewDeposit(
         event.place, event.account, event.payer, event.amount, micro if is_creditable else None
     )
