@@ -51,7 +51,7 @@ const routes = [
   }),
   createRoute({
     ...at("/submit"),
-    validateSearch: texts("what", "template", "model"),
+    validateSearch: texts("what", "template", "model", "from"),
     component: lazyRouteComponent(() => import("./pages/submit"), "SubmitPage"),
   }),
   createRoute({ ...at("/webhooks"), component: lazyRouteComponent(() => import("./pages/webhooks"), "WebhooksPage") }),

@@ -72,10 +72,10 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
             value={price}
             problem={isPriceWrong ? "Write an amount, such as 0.25. 0 is free." : null}
             hint={
-              suggestion.data === undefined || suggestion.data === null ? "What others ask for is on the market page." : (
+              suggestion === null ? "0 is free." : (
                 <>
-                  Others with this model ask for <Credits micro={suggestion.data} />.{" "}
-                  <button type="button" className="text-accent underline" onClick={() => { setPrice(plain(suggestion.data ?? 0n)); }}>Use it</button>
+                  Half of the devices of this model ask for <Credits micro={suggestion} /> or less.{" "}
+                  <button type="button" className="text-accent underline" onClick={() => { setPrice(plain(suggestion)); }}>Use it</button>
                 </>
               )
             }
