@@ -23,11 +23,10 @@ export function SavedViews({ page, to, isFiltered }: { page: string; to: "/tasks
       setError(problem);
     }
   };
-  if (views.length === 0 && !isFiltered) return null;
   return (
-    <div className="mb-3 flex flex-wrap items-center gap-1.5 text-sm">
+    <>
       {views.map((view) => (
-        <span key={view.name} className={`inline-flex items-center rounded-lg border bg-sheet ${view.query === query ? "border-accent" : "border-line"}`}>
+        <span key={view.name} className={`inline-flex items-center rounded-lg border bg-sheet text-sm ${view.query === query ? "border-accent" : "border-line"}`}>
           <Link to={to} search={Object.fromEntries(new URLSearchParams(view.query)) as never} className="px-3 py-1.5 hover:text-accent">
             {view.name}
           </Link>
@@ -47,6 +46,6 @@ export function SavedViews({ page, to, isFiltered }: { page: string; to: "/tasks
           <Button type="submit" weight="main" disabled={name.trim() === ""}>Save</Button>
         </form>
       </Dialog>
-    </div>
+    </>
   );
 }

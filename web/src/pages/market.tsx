@@ -31,7 +31,6 @@ export function MarketPage() {
         <Stat label="Machines online" note={pool.data && `${formatCount(pool.data.silent_nodes)} silent`}>{pool.data ? formatCount(pool.data.nodes) : "…"}</Stat>
         <Stat label="Waiting tasks" note={pool.data && `${formatCount(pool.data.running_attempts)} running`}>{pool.data ? formatCount(pool.data.waiting_tasks) : "…"}</Stat>
       </Stats>
-      <SavedViews page="market" to="/market" isFiltered={Object.keys(search).length > 0} />
       <Filters search={search} change={change} />
       <ProblemNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading rows={8} />}
@@ -107,6 +106,7 @@ function Filters({ search, change }: { search: MarketSearch; change: (next: Part
         <input type="checkbox" className="size-4 accent-accent" checked={search.free !== undefined} onChange={(event) => { change({ free: event.target.checked ? "yes" : "" }); }} />
         Free now
       </label>
+      <SavedViews page="market" to="/market" isFiltered={Object.keys(search).length > 0} />
       {Object.keys(search).length > 0 && <Button weight="quiet" onClick={() => { change({ kind: "", model: "", vendor: "", memory: "", price: "", free: "", label: "", reliability: "" }); }}>Clear</Button>}
     </div>
   );

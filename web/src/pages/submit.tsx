@@ -233,7 +233,7 @@ function Needs({ form, set, problems }: { form: Form; set: (change: Partial<Form
     <TextField label={label} hint={hint} placeholder={placeholder} problem={problems[field]} value={form[field]} onChange={(event) => { set({ [field]: event.target.value }); }} />
   );
   return (
-    <Section title="What it needs">
+    <Section title="What it needs" about={form.what === "template" ? "Fields that you leave as they are stay as the template has them." : undefined}>
       <div className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
         <Choice label="Device" value={form.device} options={[["", "Any device"], ["gpu", "GPU"], ["cpu", "CPU"]]} onChange={(event) => { set({ device: event.target.value as Form["device"] }); }} />
         {text("count", "Number of devices", "On one machine.")}

@@ -48,7 +48,6 @@ export function TasksPage() {
           </LinkButton>
         }
       />
-      <SavedViews page="tasks" to="/tasks" isFiltered={isFiltered} />
       <StateFilter search={search} change={change} />
       <div className="mb-3 flex flex-wrap items-center gap-2">
         <label className="relative min-w-40 flex-1 sm:max-w-72">
@@ -79,6 +78,7 @@ export function TasksPage() {
           options={[["", "Any time"], ["day", "Last 24 hours"], ["week", "Last 7 days"], ["month", "Last 30 days"]]}
           onChange={(since) => { change({ since: since || undefined } as TaskSearch); }}
         />
+        <SavedViews page="tasks" to="/tasks" isFiltered={isFiltered} />
         <div className="flex flex-wrap items-center gap-1 sm:ml-auto">
           {isFiltered && (
             <>
