@@ -94,6 +94,10 @@ const routes = [
     component: lazyRouteComponent(() => import("./pages/operator/errors"), "ErrorsPage"),
   }),
   createRoute({
+    ...at("/operator/epochs"),
+    component: lazyRouteComponent(() => import("./pages/operator/epochs"), "EpochsPage"),
+  }),
+  createRoute({
     ...at("/operator/audit"),
     component: lazyRouteComponent(() => import("./pages/operator/audit"), "AuditPage"),
   }),

@@ -53,9 +53,10 @@ export const useMarket = () =>
     refetchInterval: 60_000,
   });
 
-/** The median price of the devices of this model; null if nobody asks for anything. */
-export function usePriceSuggestion(model: string): bigint | null {
-  const market = useMarket();
-  const found = market.data?.models.find((each) => each.model === model)?.median_micro_per_hour;
-  return found === undefined || found === 0n ? null : found;
-}
+/** What other owners of such a device earn with which price, in a sentence. */
+export const useSuggestion = (deviceId: string) =>
+  useQuery({
+    queryKey: ["device", deviceId, "suggestion"],
+    queryFn: ({ signal }) => value(api.GET("/v1/devices/{device_id}/suggestion", { params: { path: { device_id: deviceId } }, signal })),
+    staleTime: 300_000,
+  });
