@@ -26,8 +26,16 @@ def task_id(server: ServerProcess, provider: ProviderProcess) -> str:
     return made
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("screen", ["desktop", "phone"])
+# Two of the four are enough to find a page that was forgotten; colours and sizes are independent.
+@pytest.mark.parametrize(
+    ("screen", "theme"),
+    [
+        ("desktop", "light"),
+        ("phone", "dark"),
+        pytest.param("desktop", "dark", marks=pytest.mark.long),
+        pytest.param("phone", "light", marks=pytest.mark.long),
+    ],
+)
 def test_no_page_has_a_serious_violation(
     browser: Browser,
     server: ServerProcess,

@@ -42,6 +42,7 @@ const OPERATOR: Place[] = [
   { to: "/operator/tasks", text: "All tasks", icon: "list" },
   { to: "/operator/nodes", text: "Nodes", icon: "machine" },
   { to: "/operator/accounts", text: "Accounts", icon: "user" },
+  { to: "/operator/epochs", text: "Epochs", icon: "coins" },
   { to: "/operator/alerts", text: "Alerts", icon: "bell" },
   { to: "/operator/errors", text: "Errors", icon: "file" },
   { to: "/operator/audit", text: "Audit", icon: "shield" },

@@ -51,7 +51,7 @@ const routes = [
   }),
   createRoute({
     ...at("/submit"),
-    validateSearch: texts("what", "template", "model"),
+    validateSearch: texts("what", "template", "model", "from"),
     component: lazyRouteComponent(() => import("./pages/submit"), "SubmitPage"),
   }),
   createRoute({ ...at("/webhooks"), component: lazyRouteComponent(() => import("./pages/webhooks"), "WebhooksPage") }),
@@ -92,6 +92,10 @@ const routes = [
   createRoute({
     ...at("/operator/errors"),
     component: lazyRouteComponent(() => import("./pages/operator/errors"), "ErrorsPage"),
+  }),
+  createRoute({
+    ...at("/operator/epochs"),
+    component: lazyRouteComponent(() => import("./pages/operator/epochs"), "EpochsPage"),
   }),
   createRoute({
     ...at("/operator/audit"),

@@ -3,11 +3,13 @@ import { parseCsv } from "../src/logic/csv";
 import { EventParser } from "../src/logic/event_parser";
 import { itemCells } from "../src/logic/items";
 import { LogText, findLines } from "../src/logic/log_text";
-import { classes, distribution, median } from "../src/logic/market";
+import { mergeRanges } from "../src/logic/market";
 import { formatBytes, parseBytes } from "../src/logic/numbers";
-import { EMPTY_FORM, readForm } from "../src/logic/request";
+import { EMPTY_FORM, formOf, readForm } from "../src/logic/request";
 import { readStates, refusal, writeStates } from "../src/logic/states";
+import { defaults, withParameters } from "../src/logic/template";
 import { formatAgo, formatDuration, parseDuration } from "../src/logic/time";
+import { waterfall } from "../src/logic/waterfall";
 import { splitWords } from "../src/logic/words";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -78,14 +80,16 @@ test("items of an array as cells", () => {
 });
 
 test("prices of a market", () => {
-  expect(median([3n, 1n, 2n])).toBe(2n);
-  expect(median([])).toBeNull();
-  const offer = { kind: "gpu", model: "A", isFree: true };
-  const found = classes([{ ...offer, priceMicro: 5n }, { ...offer, priceMicro: 1n, isFree: false }, { ...offer, model: "B", priceMicro: 2n }]);
-  expect(found[0]).toMatchObject({ model: "A", devices: 2, free: 1, lowest: 1n, highest: 5n });
-  const steps = distribution([0n, 0n, 10n, 100n], 10);
-  expect(steps[0]).toEqual({ from: 0n, to: 0n, count: 2 });
-  expect(steps.reduce((total, step) => total + step.count, 0)).toBe(4);
+  const range = (from: bigint, to: bigint, devices: number) => ({ from_micro_per_hour: from, to_micro_per_hour: to, devices });
+  expect(mergeRanges([range(5n, 9n, 1), range(0n, 0n, 2), range(5n, 9n, 3)])).toEqual([
+    { from: 0n, to: 0n, devices: 2 },
+    { from: 5n, to: 9n, devices: 4 },
+  ]);
+});
+
+test("parameters of a template replace its defaults", () => {
+  expect(defaults(["--width=1200", "--title=a=b"])).toEqual({ width: "1200", title: "a=b" });
+  expect(withParameters(["--width=1200", "--x=1"], { width: " 90 ", x: "", new: "3" })).toEqual(["--width=90", "--x=1", "--new=3"]);
 });
 
 test("words of a command line", () => {
@@ -107,4 +111,25 @@ test("the form of a task becomes a request", () => {
     problems: { cores: "A whole number from 1 to 4096.", price: "A price is not negative." },
   });
   expect(readForm(EMPTY_FORM)).toHaveProperty("problems.source");
+});
+
+test("a template keeps its own needs unless the form says otherwise", () => {
+  const template = { spec: { kind: "script" as const, filename: "a.py", source: "x" }, requirements: { memory_bytes: 5 }, limits: { run_seconds: 7 } };
+  expect(readForm({ ...EMPTY_FORM, what: "template" }, template)).toMatchObject({ request: { requirements: { memory_bytes: 5 }, limits: { run_seconds: 7 } } });
+  expect(readForm({ ...EMPTY_FORM, what: "template", time: "1h" }, template)).toMatchObject({ request: { limits: { run_seconds: 3600 } } });
+});
+
+test("a task that was submitted fills the form again", () => {
+  const form = { ...EMPTY_FORM, source: "print()", words: "a 'b c'", price: "0.5", memory: "24GB", device: "gpu" as const, items: "3", labels: "x, y" };
+  const read = readForm(form);
+  if (!("request" in read)) throw new Error("the form is valid");
+  expect(readForm(formOf(read.request))).toEqual(read);
+});
+
+test("the way of a reward, as bars that hang from what was left", () => {
+  const bars = waterfall({ earned_micro: 100n, fee_micro: 10n, held_back_micro: 0n, in_epoch_micro: 25n, claimable_micro: 20n, paid_micro: 40n });
+  expect(bars.map((bar) => bar.micro)).toEqual([100n, 10n, 0n, 25n, 5n, 20n, 40n]);
+  expect(bars[1]).toMatchObject({ start: 0.9, end: 1 });
+  expect(bars.at(-1)).toMatchObject({ start: 0, end: 0.4 });
+  expect(waterfall({ earned_micro: 0n, fee_micro: 0n, held_back_micro: 0n, in_epoch_micro: 0n, claimable_micro: 0n, paid_micro: 0n }).every((bar) => bar.end === 0)).toBe(true);
 });

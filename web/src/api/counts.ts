@@ -1,26 +1,17 @@
 // How many tasks are in each state, for the filter of the list.
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import type { TaskState } from "../logic/states";
-import { get } from "./plain";
-import type { TaskSearch } from "./tasks";
-
-interface Counts {
-  counts: Partial<Record<TaskState, number>>;
-  counted: number | null;
-}
+import { api, value } from "./client";
+import { type TaskSearch, filters } from "./tasks";
 
 export function useCounts(search: TaskSearch) {
-  const query = new URLSearchParams();
-  if (search.name !== undefined) query.set("name", search.name);
-  if (search.kind !== undefined) query.set("kind", search.kind);
+  const { name, kind, since } = search;
   return useQuery({
-    queryKey: ["tasks", "counts", query.toString()],
+    queryKey: ["tasks", "counts", name, kind, since],
     queryFn: async ({ signal }) => {
-      const found = await get<Counts>(`/v1/tasks/counts?${query.toString()}`, signal);
-      return { counts: found.counts, isCapped: (count: number) => count >= (found.counted ?? Infinity) };
+      const found = await value(api.GET("/v1/tasks/counts", { params: { query: filters(search) }, signal }));
+      return { counts: found.counts, isCapped: (count: number) => count >= found.counted_tasks };
     },
     placeholderData: keepPreviousData,
-    retry: false,
   });
 }

@@ -2,7 +2,6 @@
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { parseCredits } from "../logic/credits";
-import { median } from "../logic/market";
 import { parseBytes } from "../logic/numbers";
 import { type Schemas, api, value } from "./client";
 
@@ -47,18 +46,17 @@ export function useDevices(search: MarketSearch) {
   });
 }
 
-/** The median price of the devices of this model that others offer; null if there are none. */
-export function usePriceSuggestion(model: string) {
-  return useQuery({
-    queryKey: ["devices", "suggestion", model],
-    queryFn: async ({ signal }) => {
-      const page = await value(api.GET("/v1/devices", { params: { query: { model: escapePattern(model), limit: 200 } }, signal }));
-      return median(page.devices.filter((device) => !device.is_mine).map((device) => device.description.terms.price_micro_per_hour));
-    },
-    staleTime: 300_000,
-    retry: false,
+export const useMarket = () =>
+  useQuery({
+    queryKey: ["market"],
+    queryFn: ({ signal }) => value(api.GET("/v1/market", { signal })),
+    refetchInterval: 60_000,
   });
-}
 
-// A model's name can contain what a pattern reads differently: any character is matched instead.
-const escapePattern = (model: string) => model.replace(/[|*?[\]]/g, "?").slice(0, 200);
+/** What other owners of such a device earn with which price, in a sentence. */
+export const useSuggestion = (deviceId: string) =>
+  useQuery({
+    queryKey: ["device", deviceId, "suggestion"],
+    queryFn: ({ signal }) => value(api.GET("/v1/devices/{device_id}/suggestion", { params: { path: { device_id: deviceId } }, signal })),
+    staleTime: 300_000,
+  });

@@ -14,9 +14,9 @@ export function useMyNodes(every?: number) {
       let cursor: string | null = null;
       do {
         const page: Schemas["NodeList"] = await value(
-          api.GET("/v1/nodes", { params: { query: { limit: 500, ...(cursor === null ? {} : { cursor }) } }, signal }),
+          api.GET("/v1/nodes", { params: { query: { limit: 500, mine: true, ...(cursor === null ? {} : { cursor }) } }, signal }),
         );
-        mine.push(...page.nodes.filter((node) => node.is_mine && node.state !== "left"));
+        mine.push(...page.nodes.filter((node) => node.state !== "left"));
         cursor = page.next_cursor;
       } while (cursor !== null);
       return mine;

@@ -15,7 +15,7 @@ export interface TaskSearch {
 const PAGE = 100;
 const DAYS: Record<string, number> = { day: 1, week: 7, month: 30 };
 
-function filters(search: TaskSearch) {
+export function filters(search: TaskSearch) {
   const days = DAYS[search.since ?? ""];
   return {
     ...(search.name === undefined ? {} : { name: search.name }),
@@ -58,6 +58,10 @@ export function useTask(taskId: string) {
       value(api.GET("/v1/tasks/{task_id}", { params: { path: { task_id: taskId } }, signal })),
   });
 }
+
+/** The tasks that the action would touch, of those that match; the newest first. */
+export const previewAction = (action: "cancel" | "retry", search: TaskSearch) =>
+  value(api.POST("/v1/tasks/actions/preview", { body: { action, selection: { ...filters(search), states: readStates(search.state) } } }));
 
 export const cancelTask = (taskId: string) =>
   value(api.POST("/v1/tasks/{task_id}/cancel", { params: { path: { task_id: taskId } } }));

@@ -12,11 +12,15 @@ export interface Series {
 }
 
 const TWO_DAYS = 2 * 86_400;
+const MINUTES = 240;
 
 /** A time of day, or a date if the plot covers days. */
 function timeText(times: number[]) {
-  const isLong = (times.at(-1) ?? 0) - (times[0] ?? 0) > TWO_DAYS;
-  const options: Intl.DateTimeFormatOptions = isLong ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit" };
+  const seconds = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  const options: Intl.DateTimeFormatOptions =
+    seconds > TWO_DAYS
+      ? { month: "short", day: "numeric" }
+      : { hour: "2-digit", minute: "2-digit", ...(seconds < MINUTES ? { second: "2-digit" } : {}) };
   const format = new Intl.DateTimeFormat(undefined, options);
   return (tick: number) => format.format(tick * 1000);
 }

@@ -1,10 +1,10 @@
 // The form of a new task as the request that the API takes.
 
 import type { Schemas } from "../api/client";
-import { parseCredits } from "./credits";
+import { formatCredits, parseCredits } from "./credits";
 import { parseBytes } from "./numbers";
 import { parseDuration } from "./time";
-import { splitWords } from "./words";
+import { joinWords, splitWords } from "./words";
 
 export type TaskRequest = Schemas["TaskRequest"];
 
@@ -56,7 +56,8 @@ export type Problems = Partial<Record<keyof Form, string>>;
 export function readForm(form: Form, template?: TaskRequest): { request: TaskRequest } | { problems: Problems } {
   const problems: Problems = {};
   const check = <T>(field: keyof Form, read: (text: string) => T | null, sentence: string): T | undefined => {
-    const text = form[field];
+    // A template's own needs stay, unless the form says something else than it did at first.
+    const text = template !== undefined && form[field] === EMPTY_FORM[field] ? "" : form[field];
     if (text.trim() === "") return undefined;
     const found = read(text);
     if (found === null) problems[field] = sentence;
@@ -112,3 +113,31 @@ function specOf(form: Form, words: string[], problems: Problems): TaskRequest["s
 
 const withValue = <Name extends string, T>(name: Name, value: T | undefined) =>
   (value === undefined ? {} : { [name]: value }) as Partial<Record<Name, T>>;
+
+/** The form of a request: what it shows is what would be submitted again. */
+export function formOf(request: TaskRequest): Form {
+  const { spec, requirements: needs = {}, limits = {} } = request;
+  const bytes = (size: number | undefined, otherwise: string) => (size === undefined || size === 0 ? otherwise : `${String(size / 2 ** 20)} MiB`);
+  const words = spec.kind === "script" ? spec.arguments : spec.kind === "function" ? [] : spec.command;
+  return {
+    ...EMPTY_FORM,
+    what: spec.kind === "container" || spec.kind === "command" ? spec.kind : "script",
+    name: request.name ?? "",
+    filename: spec.kind === "script" ? spec.filename : EMPTY_FORM.filename,
+    source: spec.kind === "script" ? spec.source : "",
+    image: spec.kind === "container" ? spec.image : "",
+    words: joinWords(words ?? []),
+    device: needs.device_kind ?? "",
+    count: String(needs.device_count ?? 1),
+    memory: bytes(needs.device_memory_bytes, ""),
+    model: needs.device_model ?? "",
+    price: needs.max_price_micro_per_hour == null ? "" : formatCredits(needs.max_price_micro_per_hour, 0, "en").replaceAll(",", ""),
+    labels: (needs.labels ?? []).join(", "),
+    cores: String(needs.cores ?? 1),
+    ram: bytes(needs.memory_bytes, EMPTY_FORM.ram),
+    disk: bytes(needs.disk_bytes, EMPTY_FORM.disk),
+    time: limits.run_seconds === undefined ? EMPTY_FORM.time : `${String(limits.run_seconds)}s`,
+    priority: String(request.priority ?? 0),
+    items: request.items == null ? "" : String(request.items),
+  };
+}

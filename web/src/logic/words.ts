@@ -26,3 +26,7 @@ export function splitWords(text: string): string[] | null {
   if (quote !== "") return null;
   return word === null ? words : [...words, word];
 }
+
+/** Words as one line that splits into the same words again. */
+export const joinWords = (words: readonly string[]) =>
+  words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");

@@ -1,52 +1,55 @@
 // Cancel or retry many tasks: an exact list of what will be touched and what will not, and why; then
-// each result.
+// each result. A task that has changed meanwhile is left as it is.
 
 import { useState } from "react";
-import { asProblem } from "../api/problem";
-import { type Task, cancelTask, retryTask } from "../api/tasks";
-import { Button, StateBadge } from "../components/basics";
+import { type Schemas, api, newKey, value } from "../api/client";
+import { Button, ProblemNote, StateBadge } from "../components/basics";
 import { Dialog } from "../components/dialog";
 import { plural } from "../logic/numbers";
 import { refusal } from "../logic/states";
 
-const AT_ONCE = 4;
+export type Affected = Schemas["AffectedTask"];
+const AT_ONCE = 100;
 
 export function BulkDialog({
   action,
   tasks,
+  hasMore = false,
   onClose,
 }: {
   action: "cancel" | "retry";
-  tasks: Task[];
+  tasks: Affected[];
+  hasMore?: boolean;
   onClose: (isDone: boolean) => void;
 }) {
   // As it was when the dialog opened: the list may change behind it.
   const [list] = useState(tasks);
   const [results, setResults] = useState<ReadonlyMap<string, string>>(new Map());
   const [phase, setPhase] = useState<"preview" | "busy" | "done">("preview");
+  const [error, setError] = useState<unknown>(null);
   const touched = list.filter((task) => refusal(action, task.state) === null);
   const left = list.filter((task) => refusal(action, task.state) !== null);
   const run = async () => {
     setPhase("busy");
-    const waiting = [...touched];
-    const work = async () => {
-      for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
-        const { id } = task;
-        const said = await (action === "cancel" ? cancelTask(id) : retryTask(id)).then(
-          (view) => (action === "cancel" ? view.state : `submitted again as …${view.id.slice(-8)}`),
-          (error: unknown) => asProblem(error).message,
+    setError(null);
+    try {
+      for (let start = 0; start < touched.length; start += AT_ONCE) {
+        const part = touched.slice(start, start + AT_ONCE).map(({ id, version }) => ({ id, version }));
+        const answer = await value(
+          api.POST("/v1/tasks/actions", { params: { header: { "Idempotency-Key": newKey() } }, body: { action, tasks: part } }),
         );
-        setResults((known) => new Map(known).set(id, said));
+        setResults((known) => new Map([...known, ...answer.results.map((each): [string, string] => [each.id, said(action, each)])]));
       }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    } catch (problem) {
+      setError(problem);
+    }
     setPhase("done");
   };
   const verb = action === "cancel" ? "Cancel" : "Retry";
   return (
     <Dialog isOpen wide onClose={() => { onClose(phase !== "preview"); }} title={`${verb} ${plural(touched.length, "task")}`}>
       {touched.length === 0 ? (
-        <p className="text-sm">None of the selected tasks can be {action === "cancel" ? "cancelled" : "retried"} now.</p>
+        <p className="text-sm">None of these tasks can be {action === "cancel" ? "cancelled" : "retried"} now.</p>
       ) : (
         <ul className="max-h-72 divide-y divide-line overflow-y-auto rounded-lg border border-line text-sm">
           {touched.map((task) => (
@@ -57,6 +60,7 @@ export function BulkDialog({
           ))}
         </ul>
       )}
+      {hasMore && <p className="mt-2 text-sm text-soft">Older tasks match too. Do these first, then ask again.</p>}
       {left.length > 0 && (
         <details className="mt-3 text-sm">
           <summary className="text-soft">{plural(left.length, "selected task")} will not be touched</summary>
@@ -69,6 +73,7 @@ export function BulkDialog({
           </ul>
         </details>
       )}
+      <ProblemNote error={error} />
       <div className="mt-5 flex justify-end gap-2">
         <Button onClick={() => { onClose(phase !== "preview"); }}>{phase === "done" ? "Close" : "Back"}</Button>
         {phase !== "done" && (
@@ -79,4 +84,10 @@ export function BulkDialog({
       </div>
     </Dialog>
   );
+}
+
+function said(action: "cancel" | "retry", result: Schemas["ActionResult"]): string {
+  if (result.outcome === "changed") return "has changed meanwhile";
+  if (result.outcome === "refused") return result.detail;
+  return action === "cancel" ? "cancelled" : `submitted again as …${(result.new_task_id ?? "").slice(-8)}`;
 }

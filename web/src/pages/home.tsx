@@ -36,7 +36,7 @@ export function HomePage() {
         <Section title="Recent tasks" actions={<LinkButton to="/tasks" weight="quiet">All tasks</LinkButton>}>
           {tasks.isPending && <Loading />}
           {tasks.isSuccess && recent.length === 0 && (
-            <p className="text-soft">Nothing yet. <Link to="/submit" className="text-accent underline">Submit a task</Link>: a template runs with two clicks.</p>
+            <p className="text-soft">Nothing yet. <Link to="/submit" search={{ what: "template" }} className="text-accent underline">Submit a task</Link>: a template runs with two clicks.</p>
           )}
           <ul className="divide-y divide-line">
             {recent.map((task) => (

@@ -3,43 +3,25 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { api, value } from "../api/client";
 import { useSession } from "../api/hooks";
 import { useMyNodes } from "../api/nodes";
-import { get } from "../api/plain";
-import { Problem } from "../api/problem";
 import { Command, Loading, PageTitle, ProblemNote, Section } from "../components/basics";
 import { Icon } from "../components/icons";
 
-interface Join {
-  installers: { pip: string; uv: string; pipx: string } | null;
-  run: string;
-  provide: string;
-  registration: "open" | "invite" | "closed";
-  version: string;
-}
-
-function useJoin() {
-  return useQuery({
+const useJoin = () =>
+  useQuery({
     queryKey: ["join"],
-    queryFn: async ({ signal }): Promise<Join> => {
-      try {
-        return await get<Join>("/v1/join", signal);
-      } catch (error) {
-        if (!(error instanceof Problem) || error.status !== 404) throw error;
-        const here = window.location.origin;
-        return { installers: null, run: `potluck run --server ${here} --template hello`, provide: `potluck provide ${here}`, registration: "open", version: "" };
-      }
-    },
+    queryFn: ({ signal }) => value(api.GET("/v1/join", { signal })),
     staleTime: Number.POSITIVE_INFINITY,
   });
-}
 
 export function JoinPage() {
   const join = useJoin();
   const session = useSession();
   if (join.isPending) return <Loading />;
   if (join.isError) return <ProblemNote error={join.error} retry={() => void join.refetch()} />;
-  const { installers, provide, run, registration } = join.data;
+  const { installers, provide, run, registration, has_private_authority } = join.data;
   return (
     <div className="max-w-3xl">
       <PageTitle title="Add a machine" about="Everyone brings a GPU. A machine only makes outgoing connections: it needs no open port and works behind a router." />
@@ -48,10 +30,11 @@ export function JoinPage() {
         {registration === "invite" && <p className="rounded-lg bg-wait-ground px-4 py-3 text-sm text-wait">New accounts need an invite: run <code className="font-mono">export POTLUCK_INVITE=CODE</code> first.</p>}
         <Section title="1. Install Potluck" about="In any environment with Python 3.11 or later. The command contains the hash of the package, so nothing else is installed.">
           {installers === null ? (
-            <p className="text-sm">The command is on the <a className="text-accent underline" href="/pages/join">join page</a> of this pool.</p>
+            <p className="text-sm">This server has no package to install. Ask its operator for one.</p>
           ) : (
             <>
               <Command text={installers.pip} label="Install with pip" />
+              {has_private_authority && <p className="mt-2 text-sm text-soft">The server has a private certificate that pip does not trust, so the command skips its verification. The hash is still checked.</p>}
               <details className="mt-2 text-sm">
                 <summary className="text-soft">With uv or pipx</summary>
                 <div className="mt-2 grid gap-2"><Command text={installers.uv} label="Install with uv" /><Command text={installers.pipx} label="Install with pipx" /></div>

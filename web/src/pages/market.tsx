@@ -3,11 +3,12 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { usePool } from "../api/hooks";
-import { type MarketSearch, type PoolDevice, useDevices } from "../api/market";
+import { type MarketSearch, type PoolDevice, useDevices, useMarket } from "../api/market";
 import { Badge, Bar, Button, Empty, LinkButton, Loading, PageTitle, Price, ProblemNote, Scroller, Section, Stat, StateBadge, Stats, TABLE } from "../components/basics";
+import { SavedViews } from "../components/saved_views";
 import { VirtualRows } from "../components/virtual_rows";
 import { formatCredits } from "../logic/credits";
-import { classes, distribution } from "../logic/market";
+import { mergeRanges } from "../logic/market";
 import { formatBytes, formatCount, formatPercent, plural } from "../logic/numbers";
 
 const COLUMNS = "grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 lg:grid-cols-[minmax(0,2fr)_minmax(0,1fr)_6rem_7rem_6rem_7rem_8rem]";
@@ -40,7 +41,7 @@ export function MarketPage() {
       )}
       {devices.length > 0 && (
         <div className="grid gap-4">
-          <Overview devices={devices} isPart={list.hasNextPage} />
+          <Overview />
           <VirtualRows
             label="Devices"
             items={devices}
@@ -105,51 +106,51 @@ function Filters({ search, change }: { search: MarketSearch; change: (next: Part
         <input type="checkbox" className="size-4 accent-accent" checked={search.free !== undefined} onChange={(event) => { change({ free: event.target.checked ? "yes" : "" }); }} />
         Free now
       </label>
+      <SavedViews page="market" to="/market" isFiltered={Object.keys(search).length > 0} />
       {Object.keys(search).length > 0 && <Button weight="quiet" onClick={() => { change({ kind: "", model: "", vendor: "", memory: "", price: "", free: "", label: "", reliability: "" }); }}>Clear</Button>}
     </div>
   );
 }
 
-function Overview({ devices, isPart }: { devices: PoolDevice[]; isPart: boolean }) {
-  const offers = devices.map((device) => ({
-    kind: device.description.kind,
-    model: device.description.model,
-    priceMicro: device.description.terms.price_micro_per_hour,
-    isFree: device.free_milli === 1000 && device.availability === "available" && device.node_state === "online",
-  }));
-  const groups = classes(offers);
-  const steps = distribution(offers.map((offer) => offer.priceMicro));
-  const most = Math.max(1, ...steps.map((step) => step.count));
+function Overview() {
+  const market = useMarket();
+  const models = market.data?.models ?? [];
+  const ranges = mergeRanges(models.flatMap((model) => model.prices));
+  const most = Math.max(1, ...ranges.map((range) => range.devices));
+  const all = models.reduce((total, model) => total + model.devices, 0);
+  if (market.isError) return <ProblemNote error={market.error} />;
   return (
     <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
-      <Section title="By model" about={isPart ? `Of the ${formatCount(devices.length)} devices loaded so far.` : undefined}>
+      <Section title="By model">
         <Scroller label="Devices by model">
           <table className={TABLE}>
-            <thead><tr><th scope="col">Model</th><th scope="col" className="num">Devices</th><th scope="col">In use</th><th scope="col" className="num">Price, middle</th></tr></thead>
+            <thead><tr><th scope="col">Model</th><th scope="col" className="num">Devices</th><th scope="col">In use</th><th scope="col" className="num">Waiting tasks</th><th scope="col" className="num">Median price</th></tr></thead>
             <tbody>
-              {groups.slice(0, 8).map((group) => (
-                <tr key={`${group.kind} ${group.model}`}>
-                  <td className="wrap-anywhere">{group.model}</td>
-                  <td className="num">{formatCount(group.devices)}</td>
-                  <td className="w-40 align-middle!"><Bar share={1 - group.free / group.devices} tone={group.free === 0 ? "alarm" : "busy"} label={`${group.model}: share in use`} /><span className="text-xs text-soft">{formatCount(group.free)} free</span></td>
-                  <td className="num"><Price microPerHour={group.middle} /></td>
+              {models.slice(0, 10).map((model) => (
+                <tr key={`${model.kind} ${model.model}`}>
+                  <td className="wrap-anywhere">{model.model}</td>
+                  <td className="num">{formatCount(model.devices)}</td>
+                  <td className="w-36 align-middle!"><Bar share={1 - model.free / model.devices} tone={model.free === 0 ? "alarm" : "busy"} label={`${model.model}: share in use`} /><span className="text-xs text-soft">{formatCount(model.free)} free</span></td>
+                  <td className="num">{formatCount(model.waiting_tasks)}</td>
+                  <td className="num"><Price microPerHour={model.median_micro_per_hour} /></td>
                 </tr>
               ))}
             </tbody>
           </table>
         </Scroller>
+        {models.length > 10 && <p className="mt-2 text-xs text-soft">and {plural(models.length - 10, "more model")}</p>}
       </Section>
       <Section title="What devices cost">
         <ul className="grid gap-1.5" aria-label="Price distribution">
-          {steps.map((step) => (
-            <li key={step.from.toString() + step.to.toString()} className="grid grid-cols-[7.5rem_1fr_3rem] items-center gap-2 text-xs">
-              <span className="text-soft">{step.to === 0n ? "free" : `up to ${formatCredits(step.to)}`}</span>
-              <span aria-hidden className="h-3 rounded-sm bg-sunken"><span className="block h-full rounded-sm bg-accent" style={{ width: `${String((step.count / most) * 100)}%` }} /></span>
-              <span className="text-right">{formatCount(step.count)}</span>
+          {ranges.map((range) => (
+            <li key={range.from.toString()} className="grid grid-cols-[9rem_1fr_3rem] items-center gap-2 text-xs">
+              <span className="text-soft">{range.to === 0n ? "free" : range.from === range.to ? formatCredits(range.from) : `${formatCredits(range.from)} to ${formatCredits(range.to)}`}</span>
+              <span aria-hidden className="h-3 rounded-sm bg-sunken"><span className="block h-full rounded-sm bg-accent" style={{ width: `${String((range.devices / most) * 100)}%` }} /></span>
+              <span className="text-right">{formatCount(range.devices)}</span>
             </li>
           ))}
         </ul>
-        <p className="mt-2 text-xs text-soft">{plural(devices.length, "device")} by credits for an hour.</p>
+        <p className="mt-2 text-xs text-soft">{plural(all, "device")} by credits for an hour.</p>
       </Section>
     </div>
   );

@@ -1,16 +1,74 @@
-// What my machines earned: by day, and on its way from earned to paid.
+// What my machines earned, on its way from earned to paid; by day, by device and by epoch.
 
-import { useQuery } from "@tanstack/react-query";
-import { Suspense, lazy, useMemo } from "react";
-import { api, value } from "../api/client";
-import { Credits, Empty, LinkButton, Loading, PageTitle, ProblemNote, Scroller, Section, Stat, Stats, TABLE } from "../components/basics";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Suspense, lazy, useMemo, useState } from "react";
+import { type Schemas, api, value } from "../api/client";
+import { useRefresh } from "../api/hooks";
+import { Ago, Button, Credits, Empty, LinkButton, Loading, PageTitle, ProblemNote, Scroller, Section, TABLE } from "../components/basics";
+import { Segments } from "../components/field";
 import { approximate } from "../logic/credits";
-import { formatCount, plural } from "../logic/numbers";
-import { formatDay, formatDuration } from "../logic/time";
+import { formatCount } from "../logic/numbers";
+import { formatDay, formatDuration, formatMoment } from "../logic/time";
+import { waterfall } from "../logic/waterfall";
+import { ClaimSection } from "./claim";
 
 const Plot = lazy(() => import("../components/plot").then((module) => ({ default: module.Plot })));
 
 export function RewardsPage() {
+  const rewards = useQuery({ queryKey: ["rewards"], queryFn: ({ signal }) => value(api.GET("/v1/me/rewards", { signal })) });
+  return (
+    <>
+      <PageTitle title="Rewards" about="From the work of your machines to a payout." />
+      <ProblemNote error={rewards.error} retry={() => void rewards.refetch()} />
+      {rewards.isPending && <Loading rows={5} />}
+      {rewards.data && (
+        <div className="grid gap-4">
+          <Waterfall rewards={rewards.data} />
+          <ClaimSection claimableMicro={rewards.data.claimable_micro} />
+          <Days />
+          <Devices rewards={rewards.data} />
+          <Epochs />
+        </div>
+      )}
+    </>
+  );
+}
+
+function Waterfall({ rewards }: { rewards: Schemas["Rewards"] }) {
+  const refreshAll = useRefresh();
+  const [error, setError] = useState<unknown>(null);
+  const steps = waterfall(rewards);
+  const choose = (rewardsTo: "credits" | "payout") => {
+    setError(null);
+    value(api.PUT("/v1/me/rewards", { body: { rewards_to: rewardsTo } })).then(() => refreshAll(["rewards"]), setError);
+  };
+  return (
+    <Section title="From earned to paid" about={rewards.epoch ? `Amounts of all time. The open epoch ends ${formatMoment(rewards.epoch.ends_at)}.` : "Amounts of all time."}>
+      <ul className="grid gap-2.5" aria-label="From earned to paid">
+        {steps.map((step) => (
+          <li key={step.name} className="grid grid-cols-[7rem_1fr_auto] items-center gap-3 text-sm sm:grid-cols-[10rem_1fr_9rem]">
+            <span title={step.about}>{step.name}</span>
+            <span aria-hidden className="relative h-5 rounded bg-sunken">
+              <span
+                className={`absolute inset-y-0 rounded ${step.tone === "less" ? "bg-strong-line" : step.tone === "paid" ? "bg-good" : "bg-accent"}`}
+                style={{ left: `${String(step.start * 100)}%`, width: `${String(Math.max(0, step.end - step.start) * 100)}%` }}
+              />
+            </span>
+            <span className="text-right font-medium">{step.tone === "less" && step.micro > 0n ? "−" : ""}<Credits micro={step.micro} /></span>
+          </li>
+        ))}
+      </ul>
+      <div className="mt-4 flex flex-wrap items-center gap-3 border-t border-line pt-4 text-sm">
+        <span>Rewards of the open epoch and later</span>
+        <Segments label="What happens to rewards" value={rewards.rewards_to} options={[["credits", "stay credits"], ["payout", "are paid out"]]} onChange={choose} />
+        <span className="text-soft">{rewards.rewards_to === "payout" ? "What you do not spend is set aside when an epoch is closed." : "You can spend them in the pool."}</span>
+      </div>
+      <ProblemNote error={error} />
+    </Section>
+  );
+}
+
+function Days() {
   const earnings = useQuery({ queryKey: ["earnings"], queryFn: ({ signal }) => value(api.GET("/v1/me/earnings", { signal })) });
   const { data } = earnings;
   const days = useMemo(() => {
@@ -22,49 +80,90 @@ export function RewardsPage() {
       series: [{ label: "Earned", values: sorted.map(([, micro]) => approximate(micro)), color: "accent" as const }],
     };
   }, [data]);
+  if (earnings.isPending) return <Loading />;
+  if (earnings.isError) return <ProblemNote error={earnings.error} />;
+  if (earnings.data.earned.length === 0) {
+    return <Empty title="Nothing earned in the last 30 days." action={<LinkButton to="/machines">See why</LinkButton>}>Each machine's page says why it gets no work, and what would help.</Empty>;
+  }
   return (
-    <>
-      <PageTitle title="Rewards" about="What your machines earned from finished work, after the operator's fee." />
-      <ProblemNote error={earnings.error} retry={() => void earnings.refetch()} />
-      {earnings.isPending && <Loading />}
-      {data && (
-        <>
-          <Stats>
-            <Stat label="Earned in the last 30 days"><Credits micro={data.reward_micro} /></Stat>
-            <Stat label="Attempts">{formatCount(data.attempts)}</Stat>
-            <Stat label="Time worked">{formatDuration(data.seconds)}</Stat>
-            <Stat label="Energy" note="as far as devices report it">{data.used.energy_joules === null ? "–" : `${(data.used.energy_joules / 3.6e6).toLocaleString(undefined, { maximumFractionDigits: 2 })} kWh`}</Stat>
-          </Stats>
-          {data.earned.length === 0 ? (
-            <Empty title="Nothing earned yet." action={<LinkButton to="/machines">See why</LinkButton>}>Each machine's page says why it gets no work, and what would help.</Empty>
-          ) : (
-            <div className="grid gap-4">
-              <Section title="By day">
-                <Suspense fallback={<Loading />}><Plot label="Credits earned on each day" times={days.times} series={days.series} bars height={180} /></Suspense>
-              </Section>
-              <Section title="By day and machine">
-                <Scroller label="Earnings">
-                  <table className={TABLE}>
-                    <thead><tr><th scope="col">Day</th><th scope="col">Machine</th><th scope="col" className="num">Attempts</th><th scope="col" className="num">Time</th><th scope="col" className="num">Earned</th></tr></thead>
-                    <tbody>
-                      {data.earned.map((each) => (
-                        <tr key={`${each.day} ${each.node_id} ${each.device_id ?? ""}`}>
-                          <td>{formatDay(each.day)}</td>
-                          <td className="wrap-anywhere">{each.node_name}</td>
-                          <td className="num">{formatCount(each.attempts)}</td>
-                          <td className="num">{formatDuration(each.seconds)}</td>
-                          <td className="num"><Credits micro={each.reward_micro} /></td>
-                        </tr>
-                      ))}
-                    </tbody>
-                  </table>
-                </Scroller>
-                <p className="mt-2 text-xs text-soft">{plural(data.earned.length, "line")}. Days are UTC.</p>
-              </Section>
-            </div>
-          )}
-        </>
-      )}
-    </>
+    <Section title="The last 30 days">
+      {days.times.length > 1 && <Suspense fallback={<Loading />}><Plot label="Credits earned on each day" times={days.times} series={days.series} bars height={180} /></Suspense>}
+      <Scroller label="Earnings by day and machine">
+        <table className={TABLE}>
+          <thead><tr><th scope="col">Day</th><th scope="col">Machine</th><th scope="col" className="num">Attempts</th><th scope="col" className="num">Time</th><th scope="col" className="num">Earned</th></tr></thead>
+          <tbody>
+            {earnings.data.earned.slice(0, 60).map((each) => (
+              <tr key={`${each.day} ${each.node_id} ${each.device_id ?? ""}`}>
+                <td>{formatDay(each.day)}</td>
+                <td className="wrap-anywhere">{each.node_name}</td>
+                <td className="num">{formatCount(each.attempts)}</td>
+                <td className="num">{formatDuration(each.seconds)}</td>
+                <td className="num"><Credits micro={each.reward_micro} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroller>
+    </Section>
+  );
+}
+
+function Devices({ rewards }: { rewards: Schemas["Rewards"] }) {
+  if (rewards.devices.length === 0) return null;
+  return (
+    <Section title={`What your devices contributed since ${formatDay(rewards.since)}`}>
+      <Scroller label="Contribution by device">
+        <table className={TABLE}>
+          <thead><tr><th scope="col">Device</th><th scope="col">Machine</th><th scope="col" className="num">Offered</th><th scope="col" className="num">Worked</th><th scope="col" className="num">Attempts</th><th scope="col" className="num">Earned</th><th scope="col" className="num">Fee</th></tr></thead>
+          <tbody>
+            {rewards.devices.map(({ node_id, device_id, node_name, model, contribution }) => (
+              <tr key={`${node_id} ${device_id ?? ""}`}>
+                <td className="wrap-anywhere">{model || "several devices"}</td>
+                <td className="wrap-anywhere">{node_name}</td>
+                <td className="num">{formatDuration(contribution.offered_seconds)}</td>
+                <td className="num">{formatDuration(contribution.worked_seconds)}</td>
+                <td className="num">{formatCount(contribution.attempts)}</td>
+                <td className="num"><Credits micro={contribution.earned_micro} /></td>
+                <td className="num"><Credits micro={contribution.fee_micro} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroller>
+    </Section>
+  );
+}
+
+function Epochs() {
+  const list = useInfiniteQuery({
+    queryKey: ["rewards", "epochs"],
+    queryFn: ({ pageParam, signal }) => value(api.GET("/v1/me/rewards/epochs", { params: { query: { limit: 30, ...(pageParam === null ? {} : { cursor: pageParam }) } }, signal })),
+    initialPageParam: null as number | null,
+    getNextPageParam: (page) => page.next_cursor,
+  });
+  const epochs = list.data?.pages.flatMap((page) => page.epochs) ?? [];
+  if (list.isError) return <ProblemNote error={list.error} />;
+  if (epochs.length === 0) return null;
+  return (
+    <Section title="Closed epochs" about="Statements are signed by the server; `potluck rewards statement` prints them.">
+      <Scroller label="Epochs">
+        <table className={TABLE}>
+          <thead><tr><th scope="col">Epoch</th><th scope="col">Ended</th><th scope="col" className="num">Earned</th><th scope="col" className="num">Fee</th><th scope="col" className="num">Set aside</th><th scope="col" className="num">In all</th></tr></thead>
+          <tbody>
+            {epochs.map((epoch) => (
+              <tr key={epoch.number}>
+                <td>{epoch.number}</td>
+                <td><Ago at={epoch.ends_at} /></td>
+                <td className="num"><Credits micro={epoch.earned_micro} /></td>
+                <td className="num"><Credits micro={epoch.fee_micro} /></td>
+                <td className="num"><Credits micro={epoch.amount_micro} /></td>
+                <td className="num"><Credits micro={epoch.cumulative_micro} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroller>
+      {list.hasNextPage && <Button className="mt-2" onClick={() => void list.fetchNextPage()}>Older</Button>}
+    </Section>
   );
 }

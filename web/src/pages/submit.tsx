@@ -7,12 +7,13 @@ import { type DragEvent, useEffect, useMemo, useState } from "react";
 import { type Schemas, api, newKey, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
 import { useTemplates } from "../api/templates";
-import { Ago, Badge, Button, Credits, PageTitle, Price, ProblemNote, Section } from "../components/basics";
+import { upload } from "../api/upload";
+import { Ago, Badge, Button, Credits, Loading, PageTitle, Price, ProblemNote, Section } from "../components/basics";
 import { Choice, Field, Segments, TextField } from "../components/field";
-import { formatCount, plural } from "../logic/numbers";
-import { EMPTY_FORM, type Form, type TaskRequest, readForm } from "../logic/request";
+import { formatBytes, formatCount, plural } from "../logic/numbers";
+import { EMPTY_FORM, type Form, type TaskRequest, formOf, readForm } from "../logic/request";
 import { formatDuration } from "../logic/time";
-import { TemplateForm, templateRequest } from "./template_form";
+import { TemplateForm, templateRequest, withFiles } from "./template_form";
 
 const EXAMPLE = `# /// script
 # dependencies = []
@@ -21,9 +22,28 @@ print("Hello from a GPU pool")
 `;
 
 export function SubmitPage() {
+  const { from } = useSearch({ from: "/submit" });
+  if (from === undefined) return <SubmitForm key="new" earlier={null} />;
+  return <SubmitAgain key={from} taskId={from} />;
+}
+
+/** The form, filled with what an earlier task was. */
+function SubmitAgain({ taskId }: { taskId: string }) {
+  const earlier = useQuery({
+    queryKey: ["task", taskId, "request"],
+    queryFn: ({ signal }) => value(api.GET("/v1/tasks/{task_id}/request", { params: { path: { task_id: taskId } }, signal })),
+  });
+  if (earlier.isPending) return <Loading rows={5} />;
+  if (earlier.isError) return <ProblemNote error={earlier.error} retry={() => void earlier.refetch()} />;
+  return <SubmitForm earlier={earlier.data} />;
+}
+
+function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null }) {
   const search = useSearch({ from: "/submit" });
   const templates = useTemplates();
-  const [form, setForm] = useState<Form>({
+  const before = earlier === null ? undefined : (earlier.request as TaskRequest);
+  const [files, setFiles] = useState<File[]>([]);
+  const [form, setForm] = useState<Form>(before !== undefined ? formOf(before) : {
     ...EMPTY_FORM,
     what: (["template", "script", "command", "container"] as const).find((each) => each === search.what) ?? (search.template ? "template" : "script"),
     model: search.model ?? "",
@@ -39,10 +59,10 @@ export function SubmitPage() {
   const template = templates.data?.find((each) => each.name === templateName) ?? templates.data?.[0];
 
   const read = useMemo(() => {
-    if (form.what !== "template") return readForm(form);
+    if (form.what !== "template") return again(readForm(form), before);
     if (template === undefined) return { problems: {} };
     return readForm(form, templateRequest(template, parameters));
-  }, [form, template, parameters]);
+  }, [form, template, parameters, before]);
   const request = "request" in read ? read.request : undefined;
   const problems = "problems" in read && isTried ? read.problems : {};
 
@@ -56,7 +76,8 @@ export function SubmitPage() {
     setBusy(true);
     setError(null);
     try {
-      const task = await value(api.POST("/v1/tasks", { params: { header: { "Idempotency-Key": key } }, body: request }));
+      const whole = form.what === "template" && template !== undefined ? await withFiles(request, template) : await withInputs(request, files);
+      const task = await value(api.POST("/v1/tasks", { params: { header: { "Idempotency-Key": key } }, body: whole }));
       await refreshAll(["tasks"]);
       await navigate({ to: "/tasks/$taskId", params: { taskId: task.id } });
     } catch (problem) {
@@ -73,7 +94,12 @@ export function SubmitPage() {
         void submit();
       }}
     >
-      <PageTitle title="Submit a task" />
+      <PageTitle title={before === undefined ? "Submit a task" : "Submit it again"} />
+      {earlier !== null && earlier.secret_count > 0 && (
+        <p className="mb-4 rounded-lg bg-wait-ground px-4 py-3 text-sm text-wait">
+          The task had {plural(earlier.secret_count, "secret")}, which {earlier.secret_count === 1 ? "is" : "are"} not kept. Submit it with <code className="font-mono">potluck run --secret</code>.
+        </p>
+      )}
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_21rem]">
         <div className="grid gap-4">
           <Section title="What to run">
@@ -105,6 +131,7 @@ export function SubmitPage() {
             {form.what === "container" && (
               <TextField label="Image" placeholder="docker.io/library/busybox:1.37" value={form.image} problem={problems.image} onChange={(event) => { set({ image: event.target.value }); }} />
             )}
+            {form.what !== "template" && <InputFiles files={files} change={(next) => { setFiles(next); setKey(newKey()); }} kept={keptFiles(before)} />}
             {form.what !== "template" && (
               <TextField
                 fieldClass="mt-3"
@@ -129,6 +156,46 @@ export function SubmitPage() {
         </div>
       </div>
     </form>
+  );
+}
+
+/** What an earlier task had and the form does not show stays as it was. */
+function again(read: ReturnType<typeof readForm>, before: TaskRequest | undefined): ReturnType<typeof readForm> {
+  if (!("request" in read) || before === undefined || before.spec.kind !== read.request.spec.kind) return read;
+  const { request } = read;
+  return {
+    request: {
+      ...before,
+      ...request,
+      spec: { ...before.spec, ...request.spec } as TaskRequest["spec"],
+      requirements: { ...before.requirements, ...request.requirements },
+      limits: { ...before.limits, ...request.limits },
+      after: [],
+    },
+  };
+}
+
+const keptFiles = (before: TaskRequest | undefined) => before?.spec.files?.map((file) => file.path) ?? [];
+
+async function withInputs(request: TaskRequest, files: File[]): Promise<TaskRequest> {
+  if (files.length === 0) return request;
+  const sent = await Promise.all(files.map((file) => upload(file.name, file)));
+  const names = new Set(sent.map((file) => file.path));
+  const kept = (request.spec.files ?? []).filter((file) => !names.has(file.path));
+  return { ...request, spec: { ...request.spec, files: [...kept, ...sent] } };
+}
+
+function InputFiles({ files, change, kept }: { files: File[]; change: (files: File[]) => void; kept: string[] }) {
+  return (
+    <div className="mt-3">
+      <TextField
+        label="Files for the task"
+        type="file"
+        multiple
+        hint={files.length > 0 ? files.map((file) => `${file.name} (${formatBytes(file.size)})`).join(", ") : kept.length > 0 ? `As before: ${kept.join(", ")}` : "They are beside it when it runs, and cannot be changed there."}
+        onChange={(event) => { change([...(event.target.files ?? [])]); }}
+      />
+    </div>
   );
 }
 
@@ -166,7 +233,7 @@ function Needs({ form, set, problems }: { form: Form; set: (change: Partial<Form
     <TextField label={label} hint={hint} placeholder={placeholder} problem={problems[field]} value={form[field]} onChange={(event) => { set({ [field]: event.target.value }); }} />
   );
   return (
-    <Section title="What it needs">
+    <Section title="What it needs" about={form.what === "template" ? "Fields that you leave as they are stay as the template has them." : undefined}>
       <div className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
         <Choice label="Device" value={form.device} options={[["", "Any device"], ["gpu", "GPU"], ["cpu", "CPU"]]} onChange={(event) => { set({ device: event.target.value as Form["device"] }); }} />
         {text("count", "Number of devices", "On one machine.")}

@@ -6,7 +6,7 @@ import { useState } from "react";
 import { api, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
 import { type Task, cancelTask, retryTask, useTask } from "../api/tasks";
-import { Ago, Button, Copy, Credits, Facts, Loading, Moment, PageTitle, ProblemNote, Section, StateBadge } from "../components/basics";
+import { Ago, Button, Copy, Credits, Facts, LinkButton, Loading, Moment, PageTitle, ProblemNote, Section, StateBadge } from "../components/basics";
 import { Confirm } from "../components/dialog";
 import { useNow } from "../components/now";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
@@ -88,6 +88,7 @@ function Actions({ task }: { task: Task }) {
   return (
     <>
       <Copy text={task.id} label="Copy the task's id" />
+      {task.kind !== "function" && <LinkButton to="/submit" search={{ from: task.id }} weight="quiet" icon="plus">Again, with changes</LinkButton>}
       {refusal("retry", task.state) === null && <Button icon="retry" onClick={() => { setAsking("retry"); }}>Retry</Button>}
       {refusal("cancel", task.state) === null && <Button weight="alarm" icon="stop" onClick={() => { setAsking("cancel"); }}>Cancel</Button>}
       <Confirm

@@ -4,14 +4,15 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useCounts } from "../api/counts";
-import { type Task, type TaskSearch, useTasks } from "../api/tasks";
+import { type Task, type TaskSearch, previewAction, useTasks } from "../api/tasks";
 import { Ago, Button, Copy, Credits, Empty, LinkButton, Loading, PageTitle, ProblemNote, StateBadge } from "../components/basics";
 import { useNow } from "../components/now";
+import { SavedViews } from "../components/saved_views";
 import { VirtualRows } from "../components/virtual_rows";
 import { formatCount, plural } from "../logic/numbers";
 import { TASK_STATES, type TaskState, readStates, spell, writeStates } from "../logic/states";
 import { formatDuration, secondsBetween } from "../logic/time";
-import { BulkDialog } from "./bulk";
+import { type Affected, BulkDialog } from "./bulk";
 
 const COLUMNS =
   "grid grid-cols-[1.5rem_minmax(0,1fr)_auto] items-center gap-x-3 px-3 lg:grid-cols-[1.5rem_minmax(0,2.2fr)_7.5rem_6rem_minmax(0,1fr)_7rem_6.5rem_6rem]";
@@ -22,7 +23,8 @@ export function TasksPage() {
   const list = useTasks(search);
   const tasks = useMemo(() => list.data?.pages.flatMap((page) => page.tasks) ?? [], [list.data]);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [action, setAction] = useState<"cancel" | "retry" | null>(null);
+  const [bulk, setBulk] = useState<{ action: "cancel" | "retry"; tasks: Affected[]; hasMore: boolean } | null>(null);
+  const [error, setError] = useState<unknown>(null);
   const queries = useQueryClient();
   const change = (next: Partial<TaskSearch>) => {
     setChosen(new Set());
@@ -30,6 +32,11 @@ export function TasksPage() {
   };
   const picked = tasks.filter((task) => chosen.has(task.id));
   const isFiltered = Object.keys(search).length > 0;
+  const actOnChosen = (action: "cancel" | "retry") => { setBulk({ action, tasks: picked, hasMore: false }); };
+  const actOnAll = (action: "cancel" | "retry") => {
+    setError(null);
+    previewAction(action, search).then((found) => { setBulk({ action, tasks: found.tasks, hasMore: found.has_more }); }, setError);
+  };
 
   return (
     <>
@@ -71,9 +78,12 @@ export function TasksPage() {
           options={[["", "Any time"], ["day", "Last 24 hours"], ["week", "Last 7 days"], ["month", "Last 30 days"]]}
           onChange={(since) => { change({ since: since || undefined } as TaskSearch); }}
         />
-        <div className="ml-auto flex items-center gap-1">
+        <SavedViews page="tasks" to="/tasks" isFiltered={isFiltered} />
+        <div className="flex flex-wrap items-center gap-1 sm:ml-auto">
           {isFiltered && (
             <>
+              <Button weight="quiet" onClick={() => { actOnAll("retry"); }}>Retry all …</Button>
+              <Button weight="quiet" onClick={() => { actOnAll("cancel"); }}>Cancel all …</Button>
               <Copy text={window.location.href} label="Copy a link to this view" />
               <Button weight="quiet" onClick={() => { change({ state: undefined, name: undefined, kind: undefined, since: undefined } as unknown as TaskSearch); }}>
                 Clear
@@ -82,6 +92,7 @@ export function TasksPage() {
           )}
         </div>
       </div>
+      <ProblemNote error={error} />
       <ProblemNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading rows={8} />}
       {list.isSuccess && tasks.length === 0 && <NoTasks isFiltered={isFiltered} />}
@@ -118,17 +129,16 @@ export function TasksPage() {
       {picked.length > 0 && (
         <div className="sheet sticky bottom-16 z-10 mt-3 flex flex-wrap items-center gap-2 p-3 shadow-lg lg:bottom-4">
           <p className="mr-auto text-sm font-medium">{plural(picked.length, "task")} selected</p>
-          <Button icon="retry" onClick={() => { setAction("retry"); }}>Retry …</Button>
-          <Button weight="alarm" icon="stop" onClick={() => { setAction("cancel"); }}>Cancel …</Button>
+          <Button icon="retry" onClick={() => { actOnChosen("retry"); }}>Retry …</Button>
+          <Button weight="alarm" icon="stop" onClick={() => { actOnChosen("cancel"); }}>Cancel …</Button>
           <Button weight="quiet" onClick={() => { setChosen(new Set()); }}>Clear</Button>
         </div>
       )}
-      {action !== null && (
+      {bulk !== null && (
         <BulkDialog
-          action={action}
-          tasks={picked}
+          {...bulk}
           onClose={(isDone) => {
-            setAction(null);
+            setBulk(null);
             if (isDone) {
               setChosen(new Set());
               void queries.invalidateQueries({ queryKey: ["tasks"] });

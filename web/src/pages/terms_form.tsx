@@ -3,9 +3,9 @@
 import { useState } from "react";
 import { type Schemas, api, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
-import { usePriceSuggestion } from "../api/market";
+import { useSuggestion } from "../api/market";
 import type { Device, Node } from "../api/nodes";
-import { Button, Credits, ProblemNote } from "../components/basics";
+import { Button, ProblemNote } from "../components/basics";
 import { Check, TextField } from "../components/field";
 import { WeekGrid } from "../components/week_grid";
 import { formatCredits, parseCredits } from "../logic/credits";
@@ -14,9 +14,10 @@ import { parseHours } from "../logic/hours";
 type Change = Schemas["TermsChange"];
 
 export function TermsForm({ node, device }: { node: Node; device: Device }) {
-  const { terms, model } = device.description;
+  const { terms } = device.description;
   const refreshAll = useRefresh();
-  const suggestion = usePriceSuggestion(model);
+  const suggestion = useSuggestion(device.id);
+  const low = suggestion.data?.low_micro_per_hour;
   const [price, setPrice] = useState(plain(terms.price_micro_per_hour));
   const [hours, setHours] = useState(terms.hours);
   const [idle, setIdle] = useState(String(terms.idle_minutes));
@@ -72,12 +73,10 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
             value={price}
             problem={isPriceWrong ? "Write an amount, such as 0.25. 0 is free." : null}
             hint={
-              suggestion.data === undefined || suggestion.data === null ? "What others ask for is on the market page." : (
-                <>
-                  Others with this model ask for <Credits micro={suggestion.data} />.{" "}
-                  <button type="button" className="text-accent underline" onClick={() => { setPrice(plain(suggestion.data ?? 0n)); }}>Use it</button>
-                </>
-              )
+              <>
+                {suggestion.data?.sentence ?? "0 is free."}{" "}
+                {low != null && <button type="button" className="text-accent underline" onClick={() => { setPrice(plain(low)); }}>Use the lower one</button>}
+              </>
             }
             onChange={(event) => { setPrice(event.target.value); }}
           />

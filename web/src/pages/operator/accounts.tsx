@@ -15,7 +15,7 @@ import { plural } from "../../logic/numbers";
 
 type Account = Schemas["AccountView"];
 type Role = Account["roles"][number];
-const COLUMNS = "grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 lg:grid-cols-[minmax(0,1.4fr)_minmax(0,1fr)_8rem_8rem_8rem]";
+const COLUMNS = "grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 lg:grid-cols-[minmax(0,1fr)_17rem_8rem_8rem_7rem]";
 
 export function AccountsPage() {
   const search = useSearch({ from: "/operator/accounts" });

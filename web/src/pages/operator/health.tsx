@@ -117,7 +117,7 @@ const Queue = ({ status }: { status: Status }) => (
 
 const Parts = ({ status }: { status: Status }) => (
   <Section title="Parts" actions={<Badge tone={status.readiness.status === "ok" ? "good" : "alarm"}>{status.readiness.status}</Badge>}>
-    <Facts items={[...Object.entries(status.readiness.parts).map(([name, said]): [string, React.ReactNode] => [spell(name), <span key={name} className={said === "ok" ? "text-good" : "text-alarm"}>{said}</span>]), ["Clock ahead of the database", `${status.readiness.clock_skew_seconds.toLocaleString(undefined, { maximumFractionDigits: 3 })} s`]]} />
+    <Facts items={[...Object.entries(status.readiness.parts).map(([name, said]): [string, React.ReactNode] => [spell(name), <span key={name} className={said === "ok" ? "text-good" : "text-alarm"}>{said}</span>]), ["Clock ahead of the database", `${(Math.round(status.readiness.clock_skew_seconds * 1000) / 1000 || 0).toLocaleString()} s`]]} />
   </Section>
 );
 
