@@ -14,6 +14,7 @@ from potluck.decide.failure_record import (
     FIRST_SPARED,
     MOST_SPARED,
     NO_RECORD,
+    PAID_FOR_SPARED,
     FailureRecord,
     FailureRecords,
     has_costly_outliers,
@@ -229,4 +230,5 @@ def _counted(reason: EndReason) -> str:
 def test_the_numbers_on_the_page_are_those_of_the_code() -> None:
     section = SECURITY.read_text().partition("## Ends of attempts\n")[2].partition("\n## ")[0]
     text = re.sub(r"\s+", " ", section)
-    assert f"at most {MOST_SPARED} times in 30 days" in text
+    assert f"spared {FIRST_SPARED} times, and up to {MOST_SPARED} times" in text
+    assert PAID_FOR_SPARED == 100 and "a hundredth of what the account paid" in text
