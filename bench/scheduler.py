@@ -19,10 +19,7 @@ import argparse
 import gc
 import hashlib
 import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path

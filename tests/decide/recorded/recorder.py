@@ -38,7 +38,7 @@ class Recorder:
             list(plan.waiting.items()),
             plan.emptied,
             plan.is_complete,
-            plan.is_told,
+            plan.has_all_reasons,
         )
 
     def note_claims(self, claims: Iterable[Claim]) -> None:

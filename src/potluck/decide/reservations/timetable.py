@@ -8,7 +8,6 @@ asked about, by all looks since the last time, one after the other.
 from bisect import bisect_left
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from msgspec.structs import replace
 
