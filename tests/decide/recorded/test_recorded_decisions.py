@@ -1,6 +1,7 @@
 """The scheduler decides as it always has: its decisions are those that were recorded, bit for bit.
 
-The digests in `decisions.json` are those of the scheduler as it was before it was made faster.
+The digests in `decisions.json` are those of the scheduler as it was before it was made faster,
+except where a decision was meant to change.
 """
 
 import json
