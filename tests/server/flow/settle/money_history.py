@@ -138,7 +138,26 @@ class MoneyHistory:
         for owner in (pool.bob, carol.id):
             await history.offer(owner)
         await pool.give(pool.alice, 5_000_000_000)
+        await history.pay_once()
         return history
+
+    async def pay_once(self) -> None:
+        """Work that is charged in slices, accepted, paid, and set aside: each history has some."""
+        async with self.pool.services.database.transaction() as connection:
+            for owner in set(self.owners.values()):
+                await epochs.set_rewards_to(connection, owner, RewardsTo.PAYOUT)
+        await self.pool.submit(run_seconds=8000.0)
+        await self.end_epoch()
+        for step in (self.assign, self.start, self.late_interval, self.late_interval):
+            await step()
+            await self.check()
+        (held,) = self.held.values()
+        await self._report_end(held, EndReason.COMPLETED)
+        await self.check()
+        await self.end_epoch()
+        await self.check()
+        paid = await self.pool.sql("SELECT sum(amount_micro) FROM epoch_rewards")
+        assert paid > 0, "the history begins with a payment"
 
     def view(self, consumer: AccountId, provider: AccountId) -> Pool:
         pool = Pool(self.pool.services, consumer, provider, self.pool.leads)
@@ -322,7 +341,7 @@ class MoneyHistory:
 
     async def offer(self, owner: AccountId, node_id: NodeId | None = None) -> None:
         view = self.view(self.pool.alice, owner)
-        price = self.random.choice(PRICES)
+        price = self.random.choice(PRICES if node_id else PRICES[1:])
         registered = await view.offer(node_id, devices=2, price_micro_per_hour=price)
         self.owners[registered.node_id] = owner
 
