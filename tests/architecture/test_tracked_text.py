@@ -41,13 +41,13 @@ def test_no_file_has(what: str) -> None:
     assert not found, f"{what} in {found}"
 
 
-@pytest.mark.parametrize("lock", ["run", "dev", "generator", "release"])
+@pytest.mark.parametrize("lock", ["run", "dev", "generator", "release", "web"])
 def test_a_lock_names_no_host(lock: str) -> None:
     text = (ROOT / "locks" / f"{lock}.txt").read_text()
     assert not HOSTS.search(text), "say which files, not where they come from; run `make lock`"
 
 
-@pytest.mark.parametrize("lock", ["run", "dev", "generator", "release"])
+@pytest.mark.parametrize("lock", ["run", "dev", "generator", "release", "web"])
 def test_a_lock_has_a_hash_for_every_package(lock: str) -> None:
     text = (ROOT / "locks" / f"{lock}.txt").read_text()
     starts = [match.start() for match in REQUIREMENT.finditer(text)]

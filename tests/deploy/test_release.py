@@ -38,7 +38,8 @@ def check_parts(directory: Path) -> None:
     sums = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=directory)
     assert sums.returncode == 0
     (wheel,) = directory.glob("*.whl")
-    assert "potluck/server/assemble.py" in zipfile.ZipFile(wheel).namelist()
+    wanted = {"potluck/server/assemble.py", "potluck/server/pages/dashboard/manifest.json"}
+    assert wanted <= set(zipfile.ZipFile(wheel).namelist())
     (sdist,) = directory.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = [name.split("/", 1)[-1] for name in archive.getnames()]
