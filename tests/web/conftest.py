@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from tests.conftest import need
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
@@ -45,6 +45,7 @@ def browser() -> Iterator[Browser]:
     if program is None:
         need("chromium")
         return
+    expect.set_options(timeout=30_000)  # for a busy machine
     with sync_playwright() as playwright:
         # Inside a container there is no place for its sandbox; it sees only our own pages.
         started = playwright.chromium.launch(executable_path=program, chromium_sandbox=False)

@@ -193,7 +193,7 @@ function SideBar({ path, onKeys }: { path: string; onKeys: () => void }) {
         <div className="mb-4 px-2">
           <Brand />
         </div>
-        <nav aria-label="Pages" className="grid gap-3">
+        <nav aria-label="Pages" className="grid grid-cols-1 gap-3">
           <Group places={WORK} />
           <Group title="Provide" places={MACHINES} />
           <Group title="Account" places={ACCOUNT} />

@@ -15,7 +15,7 @@ interface Handlers {
   isOver?: () => boolean;
 }
 
-const LONGEST_WAIT = 15_000;
+const LONGEST_WAIT = 8_000;
 // The server sends a comment more often than this; without one the connection is dead.
 const SILENCE = 60_000;
 

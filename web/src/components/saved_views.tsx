@@ -40,7 +40,7 @@ export function SavedViews({ page, to, isFiltered }: { page: string; to: "/tasks
       )}
       {!isOpen && <ProblemNote error={error} />}
       <Dialog isOpen={isOpen} onClose={() => { setOpen(false); }} title="Save this view">
-        <form onSubmit={(event) => { event.preventDefault(); void keep(); }} className="grid gap-3">
+        <form onSubmit={(event) => { event.preventDefault(); void keep(); }} className="grid grid-cols-1 gap-3">
           <TextField label="Name" maxLength={60} value={name} onChange={(event) => { setName(event.target.value); }} />
           <ProblemNote error={error} />
           <Button type="submit" weight="main" disabled={name.trim() === ""}>Save</Button>

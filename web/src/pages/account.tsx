@@ -30,7 +30,7 @@ export function AccountPage() {
         <Stat label="Files stored" note={data.quota.max_blob_bytes === null ? undefined : `of ${formatBytes(data.quota.max_blob_bytes)}`}>{formatBytes(data.used_blob_bytes)}</Stat>
         <Stat label="Roles">{data.roles.length === 0 ? "none" : data.roles.join(", ")}</Stat>
       </Stats>
-      <div className="grid items-start gap-4 xl:grid-cols-2">
+      <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-2">
         <Roles me={data} />
         <Quota quota={data.quota} />
         <Sessions />

@@ -33,7 +33,7 @@ export function DevicePlots({ deviceId }: { deviceId: string }) {
   if (history.isError) return <ProblemNote error={history.error} />;
   if (plots.length === 0) return <p className="text-sm text-soft">This device reports no measurements, or none of the last hour has arrived yet.</p>;
   return (
-    <div className="grid gap-4 sm:grid-cols-2">
+    <div className="grid grid-cols-1 gap-4 sm:grid-cols-2">
       {plots.map((plot) => {
         const last = plot.values.findLast((each) => each !== null);
         const text = last == null ? "–" : `${last.toLocaleString(undefined, { maximumFractionDigits: 1 })}${plot.unit}`;

@@ -32,7 +32,7 @@ export function HomePage() {
           {pool.data ? formatCount(pool.data.waiting_tasks) : "…"}
         </Stat>
       </Stats>
-      <div className="grid gap-4 lg:grid-cols-2">
+      <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
         <Section title="Recent tasks" actions={<LinkButton to="/tasks" weight="quiet">All tasks</LinkButton>}>
           {tasks.isPending && <Loading />}
           {tasks.isSuccess && recent.length === 0 && (

@@ -25,7 +25,7 @@ export function JoinPage() {
   return (
     <div className="max-w-3xl">
       <PageTitle title="Add a machine" about="Everyone brings a GPU. A machine only makes outgoing connections: it needs no open port and works behind a router." />
-      <div className="grid gap-4">
+      <div className="grid grid-cols-1 gap-4">
         {registration === "closed" && <p className="rounded-lg bg-wait-ground px-4 py-3 text-sm text-wait">This pool accepts no new accounts. Machines of existing accounts can join.</p>}
         {registration === "invite" && <p className="rounded-lg bg-wait-ground px-4 py-3 text-sm text-wait">New accounts need an invite: run <code className="font-mono">export POTLUCK_INVITE=CODE</code> first.</p>}
         <Section title="1. Install Potluck" about="In any environment with Python 3.11 or later. The command contains the hash of the package, so nothing else is installed.">

@@ -29,7 +29,7 @@ export function KeysPage() {
   return (
     <>
       <PageTitle title="API keys" about="For programs, scripts and CI. A key is sent as a bearer token, and can do only what its scopes say." />
-      <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,1fr)_24rem]">
+      <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-[minmax(0,1fr)_24rem]">
         <div>
           <ProblemNote error={keys.error} />
           {keys.isPending && <Loading />}

@@ -39,7 +39,7 @@ export function MachinePage() {
           {plural(view.wishes.length, "change")} on the way: the machine applies it with its next heartbeat.
         </p>
       )}
-      <div className="grid gap-4">
+      <div className="grid grid-cols-1 gap-4">
         {view.is_mine && <WhyIdle node={view} />}
         {view.devices.map((device) => <DeviceCard key={device.id} node={view} device={device} />)}
         <Section title="Machine">

@@ -20,7 +20,7 @@ export function MachinesPage() {
         </Empty>
       )}
       {nodes.data && nodes.data.length > 0 && <ReclaimButton nodes={nodes.data} />}
-      <div className="grid gap-4 xl:grid-cols-2">{nodes.data?.map((node) => <MachineCard key={node.id} node={node} />)}</div>
+      <div className="grid grid-cols-1 gap-4 xl:grid-cols-2">{nodes.data?.map((node) => <MachineCard key={node.id} node={node} />)}</div>
     </>
   );
 }

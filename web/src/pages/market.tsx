@@ -40,7 +40,7 @@ export function MarketPage() {
         </Empty>
       )}
       {devices.length > 0 && (
-        <div className="grid gap-4">
+        <div className="grid grid-cols-1 gap-4">
           <Overview />
           <VirtualRows
             label="Devices"
@@ -120,7 +120,7 @@ function Overview() {
   const all = models.reduce((total, model) => total + model.devices, 0);
   if (market.isError) return <ProblemNote error={market.error} />;
   return (
-    <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+    <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
       <Section title="By model">
         <Scroller label="Devices by model">
           <table className={TABLE}>

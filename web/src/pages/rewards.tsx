@@ -22,7 +22,7 @@ export function RewardsPage() {
       <ProblemNote error={rewards.error} retry={() => void rewards.refetch()} />
       {rewards.isPending && <Loading rows={5} />}
       {rewards.data && (
-        <div className="grid gap-4">
+        <div className="grid grid-cols-1 gap-4">
           <Waterfall rewards={rewards.data} />
           <ClaimSection claimableMicro={rewards.data.claimable_micro} />
           <Days />

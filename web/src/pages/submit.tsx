@@ -100,8 +100,8 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
           The task had {plural(earlier.secret_count, "secret")}, which {earlier.secret_count === 1 ? "is" : "are"} not kept. Submit it with <code className="font-mono">potluck run --secret</code>.
         </p>
       )}
-      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_21rem]">
-        <div className="grid gap-4">
+      <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,1fr)_21rem]">
+        <div className="grid grid-cols-1 gap-4">
           <Section title="What to run">
             <div className="mb-4">
               <Segments

@@ -30,7 +30,7 @@ export function AttemptsTab({ task }: { task: Task }) {
   const attempts = list.data.pages.flatMap((page) => page.attempts);
   if (attempts.length === 0) return <Empty title="No attempts yet.">The task has not been given to a machine.</Empty>;
   return (
-    <div className="grid gap-3">
+    <div className="grid grid-cols-1 gap-3">
       {attempts.map((attempt) => <AttemptCard key={attempt.id} task={task} attempt={attempt} />)}
       {list.hasNextPage && <Button onClick={() => void list.fetchNextPage()}>Older attempts</Button>}
     </div>

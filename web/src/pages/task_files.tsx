@@ -51,7 +51,7 @@ export function FilesTab({ task }: { task: Task }) {
   const chosen = all.find((file) => file.path === wanted) ?? all.find((file) => endingOf(file.path) in PICTURES) ?? all[0];
   const keptUntil = files.data.pages[0]?.kept_until;
   return (
-    <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,20rem)_minmax(0,1fr)]">
+    <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,20rem)_minmax(0,1fr)]">
       <div className="sheet overflow-hidden">
         <ul className="max-h-[60vh] divide-y divide-line overflow-y-auto">
           {all.map((file) => (

@@ -39,7 +39,7 @@ export function ItemsTab({ task, items }: { task: Task; items: Schemas["ItemCoun
   const inProgress = items.total - items.pending - items.succeeded - items.failed;
   const shown = chosen === null ? failed : failed.filter((each) => each.item === chosen);
   return (
-    <div className="grid gap-4">
+    <div className="grid grid-cols-1 gap-4">
       <Section title={`${formatCount(items.succeeded)} of ${plural(items.total, "item")} succeeded`}>
         <Bar share={items.succeeded / items.total} tone="good" label="Items that succeeded" />
         <ul className="my-3 flex flex-wrap gap-x-4 gap-y-1 text-sm text-soft">

@@ -36,7 +36,7 @@ export function TemplateForm({
 }) {
   const usual = template.request.spec.kind === "script" ? defaults(template.request.spec.arguments) : {};
   return (
-    <div className="grid gap-4">
+    <div className="grid grid-cols-1 gap-4">
       <Choice label="Template" value={template.name} options={templates.map((each) => [each.name, each.name])} hint={template.summary} onChange={(event) => { choose(event.target.value); }} />
       <div className="grid gap-3 sm:grid-cols-2">
         {template.parameters.map((parameter) =>

@@ -28,8 +28,8 @@ export function WebhooksPage() {
   return (
     <>
       <PageTitle title="Webhooks" about="An address of yours gets a signed request for each event. Check its signature with the webhook's secret." />
-      <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,1fr)_24rem]">
-        <div className="grid gap-4">
+      <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-[minmax(0,1fr)_24rem]">
+        <div className="grid grid-cols-1 gap-4">
           <ProblemNote error={hooks.error} />
           {hooks.isPending && <Loading />}
           {hooks.data?.webhooks.length === 0 && <Empty title="You have no webhooks.">Add an address that should hear of your tasks and machines.</Empty>}

@@ -12,7 +12,7 @@ export interface LocalWallet {
   file: { name: string; text: string };
 }
 
-const ITERATIONS = 600_000;
+const ITERATIONS = 262_144; // as other wallets have it
 
 export async function makeWallet(password: string): Promise<LocalWallet> {
   const key = generatePrivateKey();

@@ -78,7 +78,7 @@ export function AlertsPage() {
         }}
       >
         <p className="mb-3">Nobody is told of {spell(silencing?.name ?? "")} of {silencing?.subject} while it lasts.</p>
-        <div className="grid gap-3">
+        <div className="grid grid-cols-1 gap-3">
           <Choice label="For" value={hours} options={[["0.5", "30 minutes"], ["2", "2 hours"], ["12", "12 hours"], ["72", "3 days"], ["336", "2 weeks"]]} onChange={(event) => { setHours(event.target.value); }} />
           <TextField label="Comment" value={comment} onChange={(event) => { setComment(event.target.value); }} />
         </div>

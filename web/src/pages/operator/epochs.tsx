@@ -24,7 +24,7 @@ export function EpochsPage() {
       <ProblemNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading rows={5} />}
       {list.isSuccess && epochs.length === 0 && <Empty title="No epoch has begun yet.">The leader begins the first one.</Empty>}
-      <div className="grid gap-4">
+      <div className="grid grid-cols-1 gap-4">
         <Contract />
         {epochs.length > 0 && (
           <Section title="Epochs">

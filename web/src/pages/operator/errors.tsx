@@ -13,7 +13,7 @@ export function ErrorsPage() {
       <ProblemNote error={list.error} />
       {list.isPending && <Loading />}
       {list.data?.errors.length === 0 && <Empty title="No errors.">The server has logged none.</Empty>}
-      <div className="grid gap-3">
+      <div className="grid grid-cols-1 gap-3">
         {list.data?.errors.map((group) => (
           <Section key={group.fingerprint} title={<span className="wrap-anywhere">{group.kind}</span>} actions={<span className="text-sm text-soft">{plural(group.occurrences, "time")}, last <Ago at={group.last_at} /></span>}>
             <p className="text-sm wrap-anywhere">{group.message}</p>

@@ -44,7 +44,7 @@ function Health({ status }: { status: Status }) {
         <Stat label="Ended in 5 minutes" note={`${formatCount(bad)} failed`}>{formatCount(ended)}</Stat>
         <Stat label="Nodes online" note={`${formatCount(status.nodes.silent ?? 0)} silent, ${formatCount(status.cordoned_nodes)} cordoned`}>{formatCount(status.nodes.online ?? 0)}</Stat>
       </Stats>
-      <div className="grid items-start gap-4 lg:grid-cols-2">
+      <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
         <Course status={status} />
         <Queue status={status} />
         <Parts status={status} />
