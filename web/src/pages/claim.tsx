@@ -2,22 +2,11 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { api, value } from "../api/client";
+import { api, orNull, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
-import { Problem } from "../api/problem";
 import { Address, Button, Credits, Facts, ProblemNote, Section } from "../components/basics";
 import { type FoundWallet, watchWallets } from "../wallet/injected";
 import type { Signer } from "../wallet/signer";
-
-/** The value, or null where the pool has none: then there is nothing to show. */
-async function orNull<T>(asked: Promise<T>): Promise<T | null> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return null;
-    throw error;
-  }
-}
 
 export function ClaimSection({ claimableMicro }: { claimableMicro: bigint }) {
   const contract = useQuery({ queryKey: ["contract"], queryFn: ({ signal }) => orNull(value(api.GET("/v1/contract", { signal }))) });

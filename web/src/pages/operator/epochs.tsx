@@ -2,9 +2,8 @@
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, value } from "../../api/client";
+import { api, orNull, value } from "../../api/client";
 import { useRefresh } from "../../api/hooks";
-import { Problem } from "../../api/problem";
 import { Address, Ago, Badge, Button, Credits, Empty, Facts, Loading, PageTitle, ProblemNote, Scroller, Section, TABLE } from "../../components/basics";
 import { Confirm } from "../../components/dialog";
 import { formatCount } from "../../logic/numbers";
@@ -59,10 +58,7 @@ export function EpochsPage() {
 function Contract() {
   const contract = useQuery({
     queryKey: ["contract"],
-    queryFn: ({ signal }) => value(api.GET("/v1/contract", { signal })).catch((error: unknown) => {
-      if (error instanceof Problem && error.status === 404) return null;
-      throw error;
-    }),
+    queryFn: ({ signal }) => orNull(value(api.GET("/v1/contract", { signal }))),
   });
   const refreshAll = useRefresh();
   const [isOpen, setOpen] = useState(false);
