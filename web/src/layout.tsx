@@ -87,7 +87,7 @@ export function Layout() {
           id="main"
           ref={main}
           tabIndex={-1}
-          className={`w-full min-w-0 flex-1 px-4 pt-4 pb-24 sm:px-6 lg:pt-7 lg:pb-10 ${session.phase === "in" ? "lg:px-9" : "mx-auto max-w-3xl"}`}
+          className={`w-full min-w-0 flex-1 overflow-x-clip px-4 pt-4 pb-24 sm:px-6 lg:pt-7 lg:pb-10 ${session.phase === "in" ? "lg:px-9" : "mx-auto max-w-3xl"}`}
         >
           {(session.phase === "in" || isOpenPage) && <Outlet />}
         </main>

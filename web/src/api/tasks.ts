@@ -13,13 +13,15 @@ export interface TaskSearch {
 }
 
 const PAGE = 100;
+const KINDS = ["script", "function", "container", "command"] as const;
 const DAYS: Record<string, number> = { day: 1, week: 7, month: 30 };
 
 export function filters(search: TaskSearch) {
   const days = DAYS[search.since ?? ""];
+  const kind = KINDS.find((each) => each === search.kind);
   return {
     ...(search.name === undefined ? {} : { name: search.name }),
-    ...(search.kind === undefined ? {} : { kind: search.kind }),
+    ...(kind === undefined ? {} : { kind }),
     // A whole hour, so that the same view has the same address for a while.
     ...(days === undefined
       ? {}
