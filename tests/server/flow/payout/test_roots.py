@@ -70,10 +70,14 @@ async def test_a_root_that_is_not_of_this_ledger_stops_payouts(paying: PayingPoo
     paying.mine()
     await paying.round(3)
     assert "did not make" in (await read(paying, "halted_because") or "")
+    paying.rig.deposit(3 * CREDIT, Wallet("alice").address)
     # The owner revokes it; then an admin continues.
     paying.rig.ask(OWNER, "revoke_root", tree.root)
     paying.mine()
     await resume_chain(paying.pool.services, paying.pool.alice)
+    await paying.round()
+    balance = await paying.pool.balance(paying.pool.alice)
+    assert balance.available_micro == 1003 * CREDIT, "deposits from meanwhile are credited"
     await paying.pay_out()
     assert await paying.claim("carol") == 7 * CREDIT
 
