@@ -4,20 +4,10 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { api, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
-import { Problem } from "../api/problem";
+import { orNull } from "../api/problem";
 import { Address, Button, Credits, Facts, ProblemNote, Section } from "../components/basics";
 import { type FoundWallet, watchWallets } from "../wallet/injected";
 import type { Signer } from "../wallet/signer";
-
-/** The value, or null where the pool has none: then there is nothing to show. */
-async function orNull<T>(asked: Promise<T>): Promise<T | null> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return null;
-    throw error;
-  }
-}
 
 export function ClaimSection({ claimableMicro }: { claimableMicro: bigint }) {
   const contract = useQuery({ queryKey: ["contract"], queryFn: ({ signal }) => orNull(value(api.GET("/v1/contract", { signal }))) });
@@ -70,7 +60,7 @@ export function ClaimSection({ claimableMicro }: { claimableMicro: bigint }) {
         <p className="mt-3 text-sm text-soft">Nothing to claim now. Rewards that you let be paid out are claimable when their epoch is closed and its root was accepted.</p>
       ) : (
         <div className="mt-4 flex flex-wrap gap-2">
-          {wallets.length === 0 && <p className="text-sm text-soft">No wallet of this browser was found. Anyone may send the claim: <code className="font-mono">potluck rewards claim</code> does it in a terminal.</p>}
+          {wallets.length === 0 && <p className="text-sm text-soft">No wallet of this browser was found. Anyone may send the claim: <code className="font-mono">potluck claim</code> does it in a terminal.</p>}
           {wallets.map(({ id, signer }) => (
             <Button key={id} weight="main" disabled={isBusy || sent !== null} onClick={() => void send(signer)}>{isBusy ? "Check it in your wallet …" : `Claim with ${signer.name}`}</Button>
           ))}

@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, value } from "../../api/client";
 import { useRefresh } from "../../api/hooks";
-import { Problem } from "../../api/problem";
+import { orNull } from "../../api/problem";
 import { Address, Ago, Badge, Button, Credits, Empty, Facts, Loading, PageTitle, ProblemNote, Scroller, Section, TABLE } from "../../components/basics";
 import { Confirm } from "../../components/dialog";
 import { formatCount } from "../../logic/numbers";
@@ -59,10 +59,7 @@ export function EpochsPage() {
 function Contract() {
   const contract = useQuery({
     queryKey: ["contract"],
-    queryFn: ({ signal }) => value(api.GET("/v1/contract", { signal })).catch((error: unknown) => {
-      if (error instanceof Problem && error.status === 404) return null;
-      throw error;
-    }),
+    queryFn: ({ signal }) => orNull(value(api.GET("/v1/contract", { signal }))),
   });
   const refreshAll = useRefresh();
   const [isOpen, setOpen] = useState(false);
@@ -73,7 +70,7 @@ function Contract() {
       {data.stopped_because && <p role="alert" className="mb-3 rounded-lg bg-alarm-ground px-4 py-3 text-sm text-alarm wrap-anywhere">{data.stopped_because}</p>}
       <Facts items={[["Address", <Address key="a" address={data.contract} />], ["Chain", String(data.chain_id)], ["Token", <Address key="t" address={data.token} />], ["Confirmations", formatCount(data.confirmations)], ["Read until block", formatCount(data.read_block)], ["Pays", data.has_payouts ? "yes" : "no, it takes deposits only"]]} />
       <Confirm isOpen={isOpen} onClose={() => { setOpen(false); }} title="Resume payouts?" action="Resume" run={async () => { await value(api.POST("/v1/contract/resume")); await refreshAll(["contract"]); }}>
-        <p>They stopped because: {data.stopped_because}. Resume only after the cause is gone.</p>
+        <p>{data.stopped_because}</p><p className="mt-2">Resume only after the cause is gone.</p>
       </Confirm>
     </Section>
   );
