@@ -58,6 +58,7 @@ def test_no_page_has_a_serious_violation(
         dashboard.expect_signed_in()
         for name, path in pages(task_id, provider.node_id).items():
             dashboard.open(path)
+            dashboard.expect_signed_in()  # until then there is only a sign that it loads
             expect(page.get_by_role("heading", level=1)).to_be_visible()
             expect(page.get_by_role("status", name="Loading")).to_have_count(0)
             found += [

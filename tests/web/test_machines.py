@@ -63,3 +63,22 @@ def test_the_owner_takes_the_machine_back_while_a_task_runs(
     api.post(f"/v1/tasks/{task_id}/cancel", {})
     dashboard.press("Offer it again")
     await_true(lambda: not terms(server, provider)["is_paused"], "it takes work again")
+
+
+def test_a_pool_without_a_contract_says_nothing_of_claims(
+    dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess
+) -> None:
+    page = dashboard.page
+    dashboard.sign_in(server.wallet)
+    for path in ("/rewards", "/operator/epochs"):
+        dashboard.open(path)
+        dashboard.expect_signed_in()
+        expect(page.get_by_role("heading", level=2).first).to_be_visible()
+        expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+        expect(page.get_by_role("alert")).to_have_count(0)
+    dashboard.open("/rewards")
+    page.get_by_role("button", name="are paid out").click()
+    expect(page.get_by_role("button", name="are paid out")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    assert server.client().get("/v1/me/rewards")["rewards_to"] == "payout"

@@ -2,7 +2,7 @@
 
 import createClient from "openapi-fetch";
 import { parseExact, writeExact } from "./exact";
-import { problemOf, unreachable } from "./problem";
+import { Problem, problemOf, unreachable } from "./problem";
 import type { components, paths } from "./schema";
 import { accessToken, discardToken } from "./session";
 
@@ -56,6 +56,16 @@ export async function value<T>(
   const { data, error, response } = await call;
   if (!response.ok || error !== undefined) throw problemOf(error, response.status);
   return data as T;
+}
+
+/** The value, or null where there is none, such as a contract in a pool that has none. */
+export async function orNull<T>(asked: Promise<T>): Promise<T | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
 }
 
 /** A route that answers with bytes. */

@@ -5,6 +5,7 @@ import type { QueryClient, QueryKey } from "@tanstack/react-query";
 import { useSyncExternalStore } from "react";
 import type { ServerEvent } from "../logic/event_parser";
 import { type StreamStatus, openStream } from "./stream";
+import { refreshLists } from "./task_lists";
 
 interface Live {
   status: StreamStatus | "off";
@@ -19,6 +20,7 @@ let close: (() => void) | null = null;
 let queries: QueryClient | null = null;
 let timer: ReturnType<typeof setTimeout> | null = null;
 const changed = new Map<string, QueryKey>();
+const changedTasks = new Set<string>();
 const listeners = new Set<() => void>();
 
 function become(change: Partial<Live>) {
@@ -58,8 +60,9 @@ function receive(event: ServerEvent) {
   const { task_id, node_id } = JSON.parse(event.data) as { task_id?: string; node_id?: string };
   if (event.event === "gap") note(["tasks"]);
   if (task_id != null) {
-    note(["tasks"]);
+    note(["tasks", "counts"]);
     note(["task", task_id]);
+    changedTasks.add(task_id);
   }
   if (node_id != null) {
     note(["nodes"]);
@@ -79,6 +82,8 @@ function apply() {
   if (live.isPaused) return;
   for (const queryKey of changed.values()) void queries?.invalidateQueries({ queryKey });
   changed.clear();
+  if (queries !== null && changedTasks.size > 0) void refreshLists(queries, [...changedTasks]);
+  changedTasks.clear();
 }
 
 export function useLive(): Live {

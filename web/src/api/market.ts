@@ -43,6 +43,7 @@ export function useDevices(search: MarketSearch) {
       value(api.GET("/v1/devices", { params: { query: { ...deviceQuery(search), limit: PAGE, ...(pageParam === null ? {} : { cursor: pageParam }) } as never }, signal })),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
+    structuralSharing: false,
   });
 }
 

@@ -33,16 +33,6 @@ export function problemOf(body: unknown, status: number): Problem {
   );
 }
 
-/** The value, or null where the server has none (404). */
-export async function orNull<T>(wanted: Promise<T>): Promise<T | null> {
-  try {
-    return await wanted;
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return null;
-    throw error;
-  }
-}
-
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   return new Problem("This page has failed.", error instanceof Error ? error.message : "Reload it.");

@@ -2,9 +2,8 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { api, value } from "../api/client";
+import { api, orNull, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
-import { orNull } from "../api/problem";
 import { Address, Button, Credits, Facts, ProblemNote, Section } from "../components/basics";
 import { type FoundWallet, watchWallets } from "../wallet/injected";
 import type { Signer } from "../wallet/signer";

@@ -40,6 +40,8 @@ from tests.server.flow.schedule.arrays import succeeded
 from tests.wallets import Wallet
 
 SLICE, CHECKPOINT = 300.0, 60.0
+# Beyond it the provider may be unpaid: decision 0067.
+_LONGEST_OUTAGE = 1.9 * SLICE
 # Credits an hour; some are not whole numbers of micro-credits a second.
 PRICES = (0, 1_000_000, 360_000_000, 1_234_567, 99_999_999)
 # What was held, and from the available credit; and where it went.
@@ -67,10 +69,12 @@ WHERE price_micro_per_hour
             coalesce(attempts.finished_at, now()) - attempts.started_at), 0) / 3600
 """
 # A range of an array is paid by its items. A node that reports less than a checkpoint has secured
-# keeps what it was paid.
+# keeps what it was paid. One that was asked to stop for lack of credit is paid for as long as the
+# hold covers, and here more time may pass at once.
 _UNPAID = """
 SELECT * FROM attempts
-WHERE state = 'succeeded' AND items IS NULL AND charge_micro < floor(price_micro_per_hour
+WHERE state = 'succeeded' AND items IS NULL AND unfunded_at IS NULL
+    AND charge_micro < floor(price_micro_per_hour
     * round(1e6 * least(run_seconds_limit, (usage ->> 'run_seconds')::double precision,
         extract(epoch FROM finished_at - started_at)))::numeric / 3600000000)
 """
@@ -122,6 +126,8 @@ class MoneyHistory:
         self.carol = AccountId("")
         self.tasks: dict[TaskId, AccountId] = {}
         self.keys = 0
+        self.reliable = pool.services
+        self.unsettled_seconds = 0.0
         self.crashes = 0
 
     @classmethod
@@ -247,11 +253,11 @@ class MoneyHistory:
 
     async def interval(self) -> None:
         await self._let_pass(self.random.uniform(10, SLICE))
-        await settle_slices(self.pool.services, self.pool.leads)
+        await self._settle()
 
     async def late_interval(self) -> None:
-        await self._let_pass(1.9 * SLICE)
-        await settle_slices(self.pool.services, self.pool.leads)
+        await self._let_pass(_LONGEST_OUTAGE)
+        await self._settle()
 
     async def checkpoint(self) -> None:
         await self.pool.sql(
@@ -380,13 +386,21 @@ class MoneyHistory:
             assert not unpaid, f"accepted and not paid: {[dict(row) for row in unpaid]}"
 
     async def _let_pass(self, seconds: float) -> None:
-        """As if all that runs had begun earlier."""
+        """As if all that runs had begun earlier. No outage is longer than what holds cover."""
+        if self.unsettled_seconds + seconds > _LONGEST_OUTAGE:
+            await settle_slices(self.reliable, self.pool.leads)
+            self.unsettled_seconds = 0.0
+        self.unsettled_seconds += seconds
         await self.pool.sql(
             """UPDATE attempts SET started_at = started_at - how, fetched_at = fetched_at - how,
                 next_slice_at = next_slice_at - how, checkpoint_at = checkpoint_at - how
             FROM make_interval(secs => $1) AS how WHERE finished_at IS NULL""",
             seconds,
         )
+
+    async def _settle(self) -> None:
+        await settle_slices(self.pool.services, self.pool.leads)
+        self.unsettled_seconds = 0.0
 
     async def _report_end(self, held: Held, reason: EndReason) -> None:
         view, grant = self.owner_view(held.node_id), held.grant

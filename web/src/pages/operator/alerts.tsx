@@ -59,7 +59,7 @@ export function AlertsPage() {
           <ul className="divide-y divide-line text-sm">
             {list.data.silences.map((silence) => (
               <li key={silence.id} className="flex items-center justify-between gap-3 py-2">
-                <span className="wrap-anywhere">{silence.name === null ? "every alert" : spell(silence.name)} of {silence.subject ?? "every subject"}, until <Ago at={silence.until} />{silence.comment && `: ${silence.comment}`}</span>
+                <span className="min-w-0 wrap-anywhere">{silence.name === null ? "every alert" : spell(silence.name)} of {silence.subject ?? "every subject"}, until <Ago at={silence.until} />{silence.comment && `: ${silence.comment}`}</span>
                 <Button onClick={() => { setError(null); value(api.DELETE("/v1/alerts/silences/{silence_id}", { params: { path: { silence_id: silence.id } } })).then(() => refreshAll(["alerts"]), setError); }}>End it</Button>
               </li>
             ))}

@@ -2,9 +2,8 @@
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, value } from "../../api/client";
+import { api, orNull, value } from "../../api/client";
 import { useRefresh } from "../../api/hooks";
-import { orNull } from "../../api/problem";
 import { Address, Ago, Badge, Button, Credits, Empty, Facts, Loading, PageTitle, ProblemNote, Scroller, Section, TABLE } from "../../components/basics";
 import { Confirm } from "../../components/dialog";
 import { formatCount } from "../../logic/numbers";
