@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from potluck.consumer.http.transport import Transport, call_api
+from potluck.consumer.http.transport import Transport, call_api, iter_pages
 from potluck.model.error import Unavailable
 from potluck.wire import routes
 from potluck.wire.signing.receipt import (
@@ -27,13 +27,10 @@ class Receipts:
 
     def attempts(self, side: ReceiptSide = ReceiptSide.PROVIDER) -> Iterator[ReceiptState]:
         """Ended attempts, newest first, and which of them have receipts."""
-        cursor: str | None = None
-        while True:
-            page = self.page(side, cursor)
+        for page in iter_pages(
+            self._transport, routes.LIST_RECEIPTS, ReceiptStates, {"side": side}
+        ):
             yield from page.attempts
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     def page(
         self,
@@ -71,11 +68,5 @@ class Receipts:
         yield msgspec.json.encode(end)
 
     def _pages(self, side: ReceiptSide, node_id: str | None) -> Iterator[ReceiptPage]:
-        cursor: int | None = None
-        while True:
-            query = {"side": side, "node_id": node_id, "cursor": cursor}
-            page = call_api(self._transport, routes.EXPORT_RECEIPTS, ReceiptPage, query=query)
-            yield page
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        query = {"side": side, "node_id": node_id}
+        return iter_pages(self._transport, routes.EXPORT_RECEIPTS, ReceiptPage, query)

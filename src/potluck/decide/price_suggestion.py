@@ -1,6 +1,6 @@
 """What similar devices earned lately, as a help to choose a price.
 
-Only work of several other owners is told, so that nobody learns what one of them earns. A range is
+Only work of several other owners is shown, so that nobody learns what one of them earns. A range is
 from one quarter of the owners to three quarters, and amounts have two digits.
 """
 

@@ -156,6 +156,8 @@ def test_what_cannot_be_marked(paying: Paying, body: dict[str, Any]) -> None:
         ("/v1/payouts?cursor=nothing", 400),
         ("/v1/claimants?cursor=x", 400),
         ("/v1/epochs/x/statement", 404),
+        ("/v1/contract", 404),
+        ("/v1/me/rewards/claim", 404),
     ],
 )
 def test_what_cannot_be_asked(paying: Paying, path: str, status: int) -> None:

@@ -63,7 +63,7 @@ export async function orNull<T>(asked: Promise<T>): Promise<T | null> {
   try {
     return await asked;
   } catch (error) {
-    if (error instanceof Problem && (error.status === 404 || error.status === 409)) return null;
+    if (error instanceof Problem && error.status === 404) return null;
     throw error;
   }
 }

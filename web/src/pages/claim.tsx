@@ -59,7 +59,7 @@ export function ClaimSection({ claimableMicro }: { claimableMicro: bigint }) {
         <p className="mt-3 text-sm text-soft">Nothing to claim now. Rewards that you let be paid out are claimable when their epoch is closed and its root was accepted.</p>
       ) : (
         <div className="mt-4 flex flex-wrap gap-2">
-          {wallets.length === 0 && <p className="text-sm text-soft">No wallet of this browser was found. Anyone may send the claim: <code className="font-mono">potluck rewards claim</code> does it in a terminal.</p>}
+          {wallets.length === 0 && <p className="text-sm text-soft">No wallet of this browser was found. Anyone may send the claim: <code className="font-mono">potluck claim</code> does it in a terminal.</p>}
           {wallets.map(({ id, signer }) => (
             <Button key={id} weight="main" disabled={isBusy || sent !== null} onClick={() => void send(signer)}>{isBusy ? "Check it in your wallet …" : `Claim with ${signer.name}`}</Button>
           ))}

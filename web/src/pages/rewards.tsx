@@ -58,6 +58,7 @@ function Waterfall({ rewards }: { rewards: Schemas["Rewards"] }) {
           </li>
         ))}
       </ul>
+      {rewards.held_back_micro > 0n && <p className="mt-3 text-sm text-soft">Held back for attempts that still run: <Credits micro={rewards.held_back_micro} /> credits.</p>}
       <div className="mt-4 flex flex-wrap items-center gap-3 border-t border-line pt-4 text-sm">
         <span>Rewards of the open epoch and later</span>
         <Segments label="What happens to rewards" value={rewards.rewards_to} options={[["credits", "stay credits"], ["payout", "are paid out"]]} onChange={choose} />

@@ -46,10 +46,10 @@ async def browser_login(
     """As a sign-in with a wallet, but the refresh token is put into a cookie."""
     origin = check_browser_request(services, request.headers)
     now = services.clock.now()
-    said = await sign_in.verify(services, data.message, data.signature, now)
+    message = await sign_in.verify(services, data.message, data.signature, now)
     async with services.database.transaction() as connection:
-        await sign_in.use_nonce(connection, services, said.nonce, now)
-        account = await get_or_create_account(connection, services, said.address, data.invite)
+        await sign_in.use_nonce(connection, services, message.nonce, now)
+        account = await get_or_create_account(connection, services, message.address, data.invite)
         tokens = await sessions.open_session(
             connection, services, account, data.machine, is_browser=True
         )

@@ -7,6 +7,7 @@ from potluck.model.error import (
     BadSettings,
     ChainUnreachable,
     Conflict,
+    NotFound,
     TransactionRefused,
     Unavailable,
 )
@@ -34,7 +35,7 @@ AREA: Final = Area(
     Scope.POOL_READ,
     "See the rewards contract",
     response=RewardsContractView(1, _CONTRACT, _TOKEN, 6, 1, 1, 12, True, read_block=23_840_112),
-    errors=(Conflict,),
+    errors=(NotFound,),
 )
 async def rewards_contract(services: Services) -> RewardsContractView:
     """Returns the contract that takes deposits, its token, and what a token is worth."""
@@ -49,7 +50,7 @@ async def rewards_contract(services: Services) -> RewardsContractView:
         *(1, _CONTRACT, _TOKEN, WALLET, "9120000", "6768000", 2_352_000, 12),
         *(f"0x{SHA256}", [f"0x{SHA256[::-1]}"]),
     ),
-    errors=(Conflict,),
+    errors=(NotFound,),
 )
 async def claim_proof(request: CallerRequest, services: Services) -> ClaimProof:
     """Returns the arguments of `claim` for your wallet in the root that the contract has. When the
@@ -65,8 +66,8 @@ async def claim_proof(request: CallerRequest, services: Services) -> ClaimProof:
     status_code=204,
 )
 async def resume_payouts(request: CallerRequest, services: Services) -> None:
-    """Continues with the chain and the contract as they are now. Blocks that were added meanwhile
-    are not read: grant what was deposited in them by hand."""
+    """Continues with the chain and the contract as they are now. After a reorganisation, blocks
+    that were added meanwhile are not read: grant what was deposited in them by hand."""
     try:
         await resume_chain(services, request.user.id)
     except (ChainUnreachable, BadSettings, TransactionRefused) as error:

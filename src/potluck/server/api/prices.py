@@ -85,13 +85,13 @@ async def suggest_price(
     """Says what devices similar to yours earned in the last week, if enough owners had work."""
     async with services.database.statement() as connection:
         work = await prices.read_similar(connection, _device(device_id), request.user.id)
-    told = suggest(work)
+    suggested = suggest(work)
     return PriceSuggestion(
         _device(device_id),
-        told.sentence,
-        told.low_micro_per_hour,
-        told.high_micro_per_hour,
-        told.busy_percent,
+        suggested.sentence,
+        suggested.low_micro_per_hour,
+        suggested.high_micro_per_hour,
+        suggested.busy_percent,
     )
 
 

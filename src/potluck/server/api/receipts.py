@@ -21,7 +21,8 @@ from potluck.server.api.examples.names import (
 )
 from potluck.server.api.http.pagination import Cursor, Limit, check_cursor
 from potluck.server.api.http.parameters import CallerRequest, node_id_of
-from potluck.server.flow.settle.receipts import server_address, sign_export
+from potluck.server.flow.settle.receipts import sign_export
+from potluck.server.flow.settle.server_signer import server_signer
 from potluck.server.services import Services
 from potluck.store.ledger import receipts
 from potluck.store.ledger.receipts import ReceiptSelection
@@ -91,7 +92,7 @@ async def list_receipts(
     async with services.database.transaction() as connection:
         found = await receipts.attempt_states(connection, request.user.id, side, cursor, limit)
     following = AttemptId(found[-1].attempt_id) if len(found) == limit else None
-    return ReceiptStates(found, server_address(services), following)
+    return ReceiptStates(found, server_signer(services).address, following)
 
 
 @AREA.operation(

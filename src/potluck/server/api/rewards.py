@@ -27,7 +27,8 @@ from potluck.server.api.http.pagination import Cursor, Limit, bad_cursor, check_
 from potluck.server.api.http.parameters import CallerRequest
 from potluck.server.flow.payout.proof import show_root
 from potluck.server.flow.settle.payouts import mark_paid as record_payouts
-from potluck.server.flow.settle.statements import sign_statement, signer_address
+from potluck.server.flow.settle.server_signer import server_signer
+from potluck.server.flow.settle.statements import sign_statement
 from potluck.server.services import Services
 from potluck.store.chain import roots
 from potluck.store.chain.roots import RootOfEpoch
@@ -230,7 +231,7 @@ async def own_payouts(
 async def signer(services: Services) -> ServerSigner:
     """Returns the address of the key that signs statements and countersigns receipts. Keep it: both
     are verified with it offline."""
-    return ServerSigner(signer_address(services))
+    return ServerSigner(server_signer(services).address)
 
 
 @AREA.operation(

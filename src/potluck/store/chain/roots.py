@@ -97,8 +97,12 @@ async def list_leaves(connection: Connection, key: ContractKey, number: int) -> 
 async def assign(
     connection: Connection, key: ContractKey, root: StoredRoot, rewards: Sequence[AssignedReward]
 ) -> bool:
-    """Stores a root with what it assigns. False, and nothing, if the rewards are others now."""
-    if await connection.fetchval(*_sql.lock_open_epoch()) is None:
+    """Stores a root with what it assigns.
+
+    False, and nothing, if the rewards are others now, or an epoch was closed since they were read.
+    """
+    assert root.epoch is not None, "a root of this ledger covers an epoch"
+    if await connection.fetchval(*_sql.lock_open_epoch()) != root.epoch + 1:
         return False
     found = await connection.fetch(*_sql.lock_unassigned())
     if [AssignedReward(**row) for row in found] != list(rewards):

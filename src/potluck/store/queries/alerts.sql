@@ -204,15 +204,15 @@ FROM unnest(:uuids::text[], :are_hot::boolean[], :celsius::double precision[])
 WHERE node_id = :node_id AND devices.uuid = heat.uuid AND (hot_since IS NOT NULL) <> heat.is_hot
 
 -- name: rewards
--- How late the open epoch is, and the oldest part of an epoch that payouts do not cover. Without an
--- epoch that is over and without claimable rewards all are zero.
+-- How late the open epoch is, and the oldest part of an epoch that neither payouts nor roots of
+-- contracts cover. Without an epoch that is over and without claimable rewards all are zero.
 WITH late AS (
     -- Without what is in roots of contracts: its wallets claim it when they like.
     SELECT claimable_micro - assigned_micro AS claimable_micro, (
         SELECT min(closed_at) FROM epoch_rewards JOIN epochs ON number = epoch
         WHERE epoch_rewards.account_id = balances.account_id
             AND epoch_rewards.amount_micro > 0
-            AND epoch_rewards.cumulative_micro > balances.paid_micro) AS closed_at
+            AND epoch_rewards.cumulative_micro > paid_micro + assigned_micro) AS closed_at
     FROM balances WHERE claimable_micro > assigned_micro
 )
 SELECT coalesce(max(number), 0) AS epoch,

@@ -18,12 +18,12 @@ SELECT *, :recorded_by::text FROM unnest(:payouts[].id::text[], :payouts[].accou
     :payouts[].amount_micro::bigint[], :payouts[].reference::text[])
 
 -- name: claimable
--- Who is to be paid, and since when: the first epoch that payouts do not cover. What is in roots of
--- contracts is paid by them.
+-- Who is to be paid, and since when: the first epoch that neither payouts nor roots of contracts
+-- cover. What is in roots is paid by them.
 SELECT account_id, address, label, claimable_micro - assigned_micro AS claimable_micro, paid_micro,
     (SELECT min(epoch) FROM epoch_rewards
         WHERE epoch_rewards.account_id = balances.account_id AND amount_micro > 0
-            AND epoch_rewards.cumulative_micro > paid_micro) AS unpaid_since_epoch
+            AND epoch_rewards.cumulative_micro > paid_micro + assigned_micro) AS unpaid_since_epoch
 FROM balances JOIN accounts ON accounts.id = account_id
 WHERE claimable_micro > assigned_micro AND account_id > :after_id ORDER BY account_id LIMIT :limit
 

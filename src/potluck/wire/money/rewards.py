@@ -52,9 +52,9 @@ class Rewards(Struct, frozen=True):
 
     rewards_to: RewardsTo
     epoch: EpochSpan | None  # the open one; None until the server has begun the first
-    earned_micro: int
+    earned_micro: int  # before the fee, without what is held back
     fee_micro: int
-    held_back_micro: int  # earned, and not yet paid: attempts still run
+    held_back_micro: int  # attempts still run
     in_epoch_micro: int  # paid after the fee, since the last epoch was closed
     claimable_micro: int
     paid_micro: int

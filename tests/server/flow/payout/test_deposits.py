@@ -12,6 +12,7 @@ from potluck.model.alert import AlertName
 from potluck.server.alerts.observe import limits_of, observe_pool
 from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.flow.payout import payout
+from potluck.server.flow.payout.administration import resume_chain
 from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.store.identity import accounts
@@ -100,6 +101,13 @@ async def test_a_deep_reorganisation_stops_crediting_and_takes_nothing_back(
     assert because is not None and "reorganisation" in because
     assert await available(paying) == CREDIT, "nothing is taken back, and nothing credited"
     assert AlertName.PAYOUTS_STOPPED in await firing(paying)
+    # What is in doubt stays uncredited after an admin resumed; later deposits are credited.
+    await resume_chain(paying.pool.services, paying.pool.alice)
+    paying.rig.deposit(2 * CREDIT, ALICE)
+    paying.mine()
+    await paying.round()
+    assert await halted(paying) is None
+    assert await available(paying) == 3 * CREDIT
 
 
 async def firing(paying: PayingPool) -> set[AlertName]:

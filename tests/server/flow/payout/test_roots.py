@@ -4,12 +4,17 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from asyncpg import CheckViolationError
 
 from potluck.chain.merkle import MerkleTree, RewardLeaf
 from potluck.chain.rewards_contract import RewardsRoot
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId
 from potluck.server.flow.payout.administration import resume_chain
+from potluck.store.alerts import observations
+from potluck.store.chain import roots
+from potluck.store.ledger import payouts
+from potluck.store.ledger.payouts import Payout
 from tests.chain.rewards import OWNER, PROPOSER, RewardsRig
 from tests.server.flow.payout.paying import CREDIT, PayingPool
 from tests.wallets import Wallet
@@ -70,10 +75,14 @@ async def test_a_root_that_is_not_of_this_ledger_stops_payouts(paying: PayingPoo
     paying.mine()
     await paying.round(3)
     assert "did not make" in (await read(paying, "halted_because") or "")
+    paying.rig.deposit(3 * CREDIT, Wallet("alice").address)
     # The owner revokes it; then an admin continues.
     paying.rig.ask(OWNER, "revoke_root", tree.root)
     paying.mine()
     await resume_chain(paying.pool.services, paying.pool.alice)
+    await paying.round()
+    balance = await paying.pool.balance(paying.pool.alice)
+    assert balance.available_micro == 1003 * CREDIT, "deposits from meanwhile are credited"
     await paying.pay_out()
     assert await paying.claim("carol") == 7 * CREDIT
 
@@ -121,16 +130,27 @@ async def test_somebody_else_may_accept_a_root(paying: PayingPool) -> None:
 
 
 async def test_what_is_in_a_root_cannot_be_paid_outside(paying: PayingPool) -> None:
-    from asyncpg import CheckViolationError
-
-    from potluck.store.ledger import payouts
-    from potluck.store.ledger.payouts import Payout
-
     carol = await funded(paying)
     await paying.round()
     with pytest.raises(CheckViolationError):
         async with paying.pool.services.database.transaction() as connection:
             await payouts.record(connection, [Payout("by hand", carol, 1)], None)
+
+
+async def test_rewards_that_wait_for_a_claim_are_not_late(paying: PayingPool) -> None:
+    carol = await funded(paying)
+    await paying.pay_out()
+    await paying.reward(carol, 2 * CREDIT)
+    await paying.close_epoch()
+    async with paying.pool.services.database.transaction() as connection:
+        (claimant,) = await payouts.list_claimants(connection, "", 10)
+        rewards = await observations.read_rewards(connection)
+        newest = await roots.get_last_epoch(connection)
+    assert newest is not None
+    assert (claimant.claimable_micro, claimant.unpaid_since_epoch) == (2 * CREDIT, newest.number)
+    closed_at = await paying.pool.sql("SELECT max(closed_at) FROM epochs")
+    age = await paying.pool.sql("SELECT extract(epoch FROM now() - $1::timestamptz)", closed_at)
+    assert rewards.payout_age_seconds <= age
 
 
 async def test_nothing_is_resumed_that_has_not_stopped(paying: PayingPool) -> None:

@@ -8,7 +8,8 @@ import pytest
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict, NotFound
 from potluck.server.flow.settle.payouts import mark_paid
-from potluck.server.flow.settle.statements import sign_statement, signer_address
+from potluck.server.flow.settle.server_signer import server_signer
+from potluck.server.flow.settle.statements import sign_statement
 from potluck.store.ledger import payouts
 from potluck.store.ledger.payouts import Payout
 from potluck.wire.money.rewards import PaidRow, PayoutsMarked
@@ -137,7 +138,7 @@ async def test_who_is_to_be_paid_since_when(payee: Pool) -> None:
 async def test_statements_are_signed_by_the_server_and_stay_the_same(payee: Pool) -> None:
     own = await sign_statement(payee.services, 1, payee.bob)
     whole = await sign_statement(payee.services, 1)
-    assert own.signer == whole.signer == signer_address(payee.services)
+    assert own.signer == whole.signer == server_signer(payee.services).address
     for signed in (own, whole):
         assert statement_signer(signed.statement, signed.signature) == signed.signer
         assert statement_sha256(signed.statement).hex() == signed.sha256

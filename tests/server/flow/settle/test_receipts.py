@@ -14,7 +14,8 @@ from potluck.provider.attempt.receipt_book import ReceiptBook
 from potluck.provider.server.node_key import NodeKey
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.settle.cancel import cancel
-from potluck.server.flow.settle.receipts import server_address, sign_export
+from potluck.server.flow.settle.receipts import sign_export
+from potluck.server.flow.settle.server_signer import server_signer
 from potluck.server.flow.settle.slices import settle_slices
 from potluck.store.ledger import receipts
 from potluck.store.ledger.receipts import ReceiptSelection, StoredReceipt
@@ -72,7 +73,9 @@ async def test_both_sides_sign_what_was_done_and_charged(pool: Pool, node: Signi
     assert (accepted.charged_micro, accepted.held_back_micro) == (60_000_000, 0)
     assert (accepted.chain_of_node, accepted.adoption, accepted.slices) == (1, 0, 0)
     assert not node.book.has_pending
-    check = check_receipts(await exported(pool), server_address(pool.services), [node.key.address])
+    check = check_receipts(
+        await exported(pool), server_signer(pool.services).address, [node.key.address]
+    )
     assert check.is_good, check.bad
     assert (check.attempts, check.worked_ms, check.charged_micro) == (1, 60_000, 60_000_000)
 

@@ -77,7 +77,7 @@ export function AlertsPage() {
           await refreshAll(["alerts"]);
         }}
       >
-        <p className="mb-3">Nobody is told of {spell(silencing?.name ?? "")} of {silencing?.subject} while it lasts.</p>
+        <p className="mb-3">No messages are sent about {spell(silencing?.name ?? "")} of {silencing?.subject} while the silence lasts.</p>
         <div className="grid grid-cols-1 gap-3">
           <Choice label="For" value={hours} options={[["0.5", "30 minutes"], ["2", "2 hours"], ["12", "12 hours"], ["72", "3 days"], ["336", "2 weeks"]]} onChange={(event) => { setHours(event.target.value); }} />
           <TextField label="Comment" value={comment} onChange={(event) => { setComment(event.target.value); }} />

@@ -69,7 +69,7 @@ function Contract() {
       {data.stopped_because && <p role="alert" className="mb-3 rounded-lg bg-alarm-ground px-4 py-3 text-sm text-alarm wrap-anywhere">{data.stopped_because}</p>}
       <Facts items={[["Address", <Address key="a" address={data.contract} />], ["Chain", String(data.chain_id)], ["Token", <Address key="t" address={data.token} />], ["Confirmations", formatCount(data.confirmations)], ["Read until block", formatCount(data.read_block)], ["Pays", data.has_payouts ? "yes" : "no, it takes deposits only"]]} />
       <Confirm isOpen={isOpen} onClose={() => { setOpen(false); }} title="Resume payouts?" action="Resume" run={async () => { await value(api.POST("/v1/contract/resume")); await refreshAll(["contract"]); }}>
-        <p>They stopped because: {data.stopped_because}. Resume only after the cause is gone.</p>
+        <p>{data.stopped_because}</p><p className="mt-2">Resume only after the cause is gone.</p>
       </Confirm>
     </Section>
   );

@@ -21,7 +21,8 @@ from potluck.server.flow.lease.binding import BindingNews
 from potluck.server.flow.lease.check_offer import check_offer
 from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
-from potluck.server.flow.settle.receipts import server_address, take_receipts
+from potluck.server.flow.settle.receipts import take_receipts
+from potluck.server.flow.settle.server_signer import server_signer
 from potluck.server.services import Services
 from potluck.server.version_check import check_protocol
 from potluck.store.attempts import attempts, leases
@@ -85,7 +86,7 @@ async def register(services: Services, owner: Owner, request: RegisterNode) -> N
         settings.poll_seconds,
         binding.list_unbound(concerns),
         potluck.__version__,
-        server_address(services),
+        server_signer(services).address,
         settings.settle_seconds,
     )
 

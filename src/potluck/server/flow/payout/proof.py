@@ -5,7 +5,7 @@ import asyncio
 from msgspec import Struct
 
 from potluck.chain.merkle import MerkleTree, RewardLeaf, make_leaves
-from potluck.model.error import Conflict, Unavailable
+from potluck.model.error import NotFound, Unavailable
 from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.services import Services
 from potluck.store.chain import roots, scanned
@@ -14,8 +14,8 @@ from potluck.store.chain.scanned import KnownContract
 from potluck.wire.money.contract import ClaimProof, EpochRoot, RewardsContractView
 
 
-def _no_contract() -> Conflict:
-    return Conflict(
+def _no_contract() -> NotFound:
+    return NotFound(
         "This pool has no rewards contract.", "Credits stay in the pool; ask its operator."
     )
 
@@ -48,10 +48,10 @@ async def show_claim(services: Services, address: str) -> ClaimProof:
         raise _no_contract()
     found = await find_proof(services, address)
     if found is None:
-        raise Conflict(
+        raise NotFound(
             "There is nothing to claim for your wallet yet.",
-            "Rewards are in the contract after the epoch, and the contract's delay."
-            " `potluck rewards payout` chooses to have them paid.",
+            "Choose `potluck rewards payout on`. Rewards can be claimed when their epoch is closed"
+            " and the delay of the contract has passed.",
         )
     async with services.database.transaction() as connection:
         claimed = await scanned.sum_claimed(connection, chain.key, address)

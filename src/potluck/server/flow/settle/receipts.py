@@ -8,13 +8,13 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 
 import structlog
 
 from potluck.decide.receipt_chain import AttemptFacts, ReceiptRefusal, SentReceipt, judge_receipts
 from potluck.model.error import NotFound
 from potluck.model.ids import AttemptId, NodeId
+from potluck.server.flow.settle.server_signer import server_signer
 from potluck.server.services import Services
 from potluck.store.ledger import receipts
 from potluck.store.ledger.receipts import AddedReceipt, LockedChain, ReceiptSelection
@@ -37,16 +37,6 @@ log = structlog.get_logger()
 _EXPORT_PAGE = 1_000
 
 
-@lru_cache(maxsize=4)
-def _signer(key: bytes) -> Signer:
-    return Signer(key)
-
-
-def server_address(services: Services) -> str:
-    """The address that countersigns; the same on all instances."""
-    return _signer(services.keys.signing).address
-
-
 async def take_receipts(
     services: Services, owner: Owner, node_id: NodeId, sent: Sequence[NodeSignedReceipt]
 ) -> ReceiptsAnswer:
@@ -64,7 +54,8 @@ async def take_receipts(
             raise NotFound("This key has no such node.")
         stored = await receipts.stored(connection, node_id, chain, numbers)
         facts = await receipts.facts(connection, node_id, attempt_ids)
-        address = server_address(services)
+        signer = server_signer(services)
+        address = signer.address
         judged = judge_receipts(
             locked.head,
             {number: digest for number, (digest, _) in stored.items()},
@@ -79,7 +70,7 @@ async def take_receipts(
         if judged.taken:
             added = await asyncio.to_thread(
                 _countersign,
-                _signer(services.keys.signing),
+                signer,
                 [(of_chain[place], digests[place][0]) for place in judged.taken],
                 facts,
                 locked,
@@ -119,7 +110,7 @@ async def sign_export(services: Services, selection: ReceiptSelection) -> Export
         if len(found) < _EXPORT_PAGE:
             break
         after = found[-1].id
-    signer = _signer(services.keys.signing)
+    signer = server_signer(services)
     end = ExportEnd(
         signer.address,
         selection.side,

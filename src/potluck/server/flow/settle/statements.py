@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId
+from potluck.server.flow.settle.server_signer import server_signer
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.ledger import epochs
@@ -15,7 +16,6 @@ from potluck.wire.signing.epoch_statement import (
     epoch_statement_digest,
     statement_sha256,
 )
-from potluck.wire.signing.signature import address_of, sign
 
 
 async def sign_statement(
@@ -40,14 +40,10 @@ async def add_lines(
     return replace(statement, lines=[_line(reward) for reward in rewards])
 
 
-def signer_address(services: Services) -> str:
-    return address_of(services.keys.signing)
-
-
 def _signed(services: Services, statement: EpochStatement) -> SignedStatement:
-    digest = statement_sha256(statement)
-    signature = sign(services.keys.signing, epoch_statement_digest(statement.epoch, digest))
-    return SignedStatement(statement, digest.hex(), signer_address(services), signature)
+    digest, signer = statement_sha256(statement), server_signer(services)
+    signature = signer.sign(epoch_statement_digest(statement.epoch, digest))
+    return SignedStatement(statement, digest.hex(), signer.address, signature)
 
 
 def _line(of_wallet: WalletReward) -> StatementLine:
