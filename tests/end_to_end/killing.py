@@ -30,7 +30,7 @@ from tests.provider.sandbox.docker.engine import Started
 
 NAME = "killed"
 # What a node keeps for the next task, and writes for itself; all else belongs to some attempt.
-KEPT = ("files/", "environments/", "attempts/", "delegations/", "control")
+KEPT = ("files/", "environments/", "attempts/", "delegations/", "receipts/", "control")
 STAGING = "environments/staging"
 # The directory that those of runs are made in, and the filter that all of them have.
 OF_ALL_RUNS = {"sandbox/docker", "sandbox/seccomp.json"}

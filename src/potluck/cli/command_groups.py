@@ -247,7 +247,11 @@ GROUPS = (
             ),
             ("cordon", "admin.cordon:cordon", "Stop new work on a node; running work finishes."),
             ("uncordon", "admin.cordon:uncordon", "Allow new work on a node again."),
-            ("remove-node", "admin.cordon:remove_node", "Remove a node that has gone for good."),
+            (
+                "remove-node",
+                "admin.cordon:remove_node",
+                "Remove a node that has gone for good, whoever owns it.",
+            ),
             ("invite", "admin.invites:invite", "Make an invite and show its code, once."),
             ("invites", "admin.invites:invites", "Show usable invites, or revoke one."),
             (

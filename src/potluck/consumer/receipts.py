@@ -38,6 +38,7 @@ class Receipts:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> ReceiptStates:
+        """A page of `attempts`; pass `next_cursor` to get older ones."""
         query = {"side": side, "cursor": cursor, "limit": limit}
         return call_api(self._transport, routes.LIST_RECEIPTS, ReceiptStates, query=query)
 

@@ -16,6 +16,7 @@ from potluck.consumer.client import AREAS
 from potluck.model import error
 from potluck.model.account import Quota, Role, Scope
 from potluck.model.blob import BlobRef
+from potluck.model.credit import RewardsTo
 from potluck.model.terms import Order, TermsChange
 from potluck.wire.alerts import NewSilence
 from potluck.wire.identity import Delegation, NewInvite
@@ -47,6 +48,7 @@ REPEATED: list[Call] = [
     ("resources.node", ("n",)),
     ("resources.devices", ()),
     ("resources.pool", ()),
+    ("resources.prices", ()),
     ("ledger.balance", ()),
     ("ledger.entries", ()),
     ("ledger.page", ()),
@@ -64,6 +66,23 @@ REPEATED: list[Call] = [
     ("own_nodes.explain", ("n",)),
     ("own_nodes.history", ("d",)),
     ("own_nodes.earnings", ()),
+    ("own_nodes.price_history", ("d",)),
+    ("own_nodes.suggest_price", ("d",)),
+    ("rewards.get", ()),
+    ("rewards.epochs", ()),
+    ("rewards.statement", (1,)),
+    ("rewards.payouts", ()),
+    ("rewards.contract", ()),
+    ("rewards.claim_proof", ()),
+    ("rewards.signer", ()),
+    ("receipts.attempts", ()),
+    ("receipts.page", ()),
+    ("receipts.signed", ()),
+    ("receipts.export", ()),
+    ("admin.epochs", ()),
+    ("admin.statement", (1,)),
+    ("admin.claimants", ()),
+    ("admin.payouts", ()),
     ("admin.accounts", ()),
     ("admin.invites", ()),
     ("admin.audit", ()),
@@ -80,6 +99,7 @@ REPEATED: list[Call] = [
     ("tasks.retry", ("t",)),
     ("account.make_key", ("ci", [Scope.TASKS_READ], 60)),
     ("admin.grant", ("a", 5)),
+    ("admin.revoke", ("a", 5, "a mistake")),
     ("admin.take", ("a", 5, "a mistake")),
     ("admin.invite", (NewInvite(),)),
     ("webhooks.add", ("https://example.org/",)),
@@ -105,6 +125,9 @@ ONCE: list[Call] = [
     ("account.revoke_node_key", ("k",)),
     ("own_nodes.change", ("n", TermsChange())),
     ("own_nodes.order", ("n", Order.DRAIN)),
+    ("rewards.choose", (RewardsTo.PAYOUT,)),
+    ("admin.mark_paid", ([],)),
+    ("admin.resume_payouts", ()),
     ("admin.set_roles", ("a", [Role.CONSUMER])),
     ("admin.set_label", ("a", "ann")),
     ("admin.cordon", ("n",)),

@@ -31,6 +31,7 @@ BOUNDED = {
     "rewards": "devices",
     "own_statement": "one line",
     "pool_statement": "accounts that earned in one epoch",
+    "claim_proof": "a node for each level of a tree",
     "get_webhook": "kinds of events",
     "list_errors": "a thousand groups",
     "pool_status": "instances, and kinds of figures",

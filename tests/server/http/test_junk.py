@@ -8,7 +8,7 @@ from bench.junk import JUNK, MOST_SECONDS, ROUTES, SIZES, Finding, measure
 from tests.processes import ServerProcess
 
 # These read no body, and answer as they always do.
-BODILESS = {"healthz", "readyz", "challenge", "package"}
+BODILESS = {"healthz", "readyz", "challenge", "package", "joining", "signer"}
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
 """`potluck admin payouts`: who is to be paid, and what was paid outside of the pool."""
 
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,9 +11,12 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.csv_file import csv_text, read_csv
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
-from potluck.model.error import InvalidInput
+from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.units import parse_credits, show_amount, show_count, show_credits
 from potluck.wire.money.rewards import ClaimantView, PaidRow, PayoutsMarked, PayoutView
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
 
 _COLUMNS = ("id", "wallet", "credits")
 _REFERENCE = "reference"
@@ -48,6 +52,7 @@ def export_payouts(server: ServerOption = None, json: JsonOption = False) -> Non
     """
     screen = Screen(json)
     with connect(server) as potluck:
+        _check_payouts_outside(potluck)
         claimants = list(potluck.admin.claimants())
     if json:
         screen.emit({"claimants": claimants})
@@ -57,6 +62,17 @@ def export_payouts(server: ServerOption = None, json: JsonOption = False) -> Non
         for claimant in claimants
     ]
     screen.out.write(csv_text((*_COLUMNS, _REFERENCE), rows))
+
+
+def _check_payouts_outside(potluck: "Potluck") -> None:
+    """A root that is made between export and payment would pay the same rewards again."""
+    with suppress(NotFound):
+        contract = potluck.rewards.contract()
+        if contract.has_payouts:
+            raise Conflict(
+                f"This pool pays rewards through the contract {contract.contract}.",
+                "To pay outside, remove POTLUCK_TREASURY_SOCKET from the server's settings first.",
+            )
 
 
 def mark_payouts(

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from litestar.params import QueryParameter
 
 from potluck.model.account import Scope
+from potluck.model.error import NotFound
 from potluck.model.ids import AttemptId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason
@@ -100,6 +101,7 @@ async def list_receipts(
     Scope.ACCOUNT_READ,
     "Export receipts with both signatures",
     response=ReceiptPage([_SIGNED], None, 1),
+    errors=(NotFound,),
 )
 async def export_receipts(
     request: CallerRequest,
@@ -122,6 +124,7 @@ async def export_receipts(
     Scope.ACCOUNT_READ,
     "Sign the end of an export",
     response=ExportEnd(WALLET, ReceiptSide.PROVIDER, ACCOUNT, 1, _DIGEST, _MS, SIGNATURE),
+    errors=(NotFound,),
 )
 async def end_receipts(
     request: CallerRequest,

@@ -152,9 +152,9 @@ async def add_events(
     await connection.execute(*_sql.move_cursor(key=key, block=cursor.block, hash=cursor.hash))
 
 
-async def credit_deposits(connection: Connection, limit: int) -> int:
-    """Credits deposits whose wallets have accounts; returns how many."""
-    rows = await connection.fetch(*_sql.lock_uncredited(limit=limit))
+async def credit_deposits(connection: Connection, key: ContractKey, limit: int) -> int:
+    """Credits deposits of a contract whose wallets have accounts; returns how many."""
+    rows = await connection.fetch(*_sql.lock_uncredited(key=key, limit=limit))
     await connection.execute(*_sql.mark_credited(ids=[row["id"] for row in rows]))
     await ledger.append_many(
         connection,

@@ -65,7 +65,8 @@ ON CONFLICT DO NOTHING
 -- then finds none.
 SELECT chain_deposits.id, amount_micro, accounts.id AS account_id
 FROM chain_deposits JOIN accounts ON accounts.address = chain_deposits.address
-WHERE credited_at IS NULL AND amount_micro IS NOT NULL
+WHERE chain_id = :key.chain_id AND contract = :key.contract
+    AND credited_at IS NULL AND amount_micro IS NOT NULL
 ORDER BY chain_deposits.id LIMIT :limit FOR UPDATE OF chain_deposits
 
 -- name: mark_credited

@@ -8,7 +8,7 @@ from potluck.chain.rewards_contract import claim_call
 from potluck.server.flow.payout.proof import find_proof
 from tests.chain.rewards import DELAY_SECONDS, STRANGER
 from tests.server.flow.payout.paying import CREDIT, PayingPool
-from tests.server.flow.settle.money_history import MoneyHistory
+from tests.server.flow.settle.money_history import MoneyHistory, shorten_slices
 from tests.wallets import Wallet
 
 STEPS = 60
@@ -90,9 +90,10 @@ class ChainHistory(MoneyHistory):
 
 async def run(paying: PayingPool, seed: int, steps: int) -> ChainHistory:
     paying.rig.deposit(10**15, Wallet("alice").address)
-    history = await ChainHistory.begin(paying.pool, seed)
-    assert isinstance(history, ChainHistory)
+    shorten_slices(paying.pool)
+    history = ChainHistory(paying.pool, seed)
     history.paying = paying
+    await history.prepare()
     await paying.pool.sql("UPDATE accounts SET rewards_to = 'payout'")
     await history.run(steps)
     return history

@@ -115,6 +115,11 @@ class Held(Struct, frozen=True):
     is_started: bool = False
 
 
+def shorten_slices(pool: Pool) -> None:
+    settings = replace(pool.services.settings, settle_seconds=SLICE, checkpoint_seconds=CHECKPOINT)
+    pool.services = replace(pool.services, settings=settings)
+
+
 class MoneyHistory:
     def __init__(self, pool: Pool, seed: int) -> None:
         self.random = Random(seed)
@@ -132,20 +137,22 @@ class MoneyHistory:
 
     @classmethod
     async def begin(cls, pool: Pool, seed: int) -> "MoneyHistory":
-        settings = replace(
-            pool.services.settings, settle_seconds=SLICE, checkpoint_seconds=CHECKPOINT
-        )
-        pool.services = replace(pool.services, settings=settings)
+        shorten_slices(pool)
         history = cls(pool, seed)
+        await history.prepare()
+        return history
+
+    async def prepare(self) -> None:
+        """Two owners, credit, and work that was paid."""
+        pool = self.pool
         async with pool.services.database.transaction() as connection:
             carol = await accounts.add(connection, Wallet("carol").address, {Role.PROVIDER})
         assert carol is not None
-        history.carol = carol.id
+        self.carol = carol.id
         for owner in (pool.bob, carol.id):
-            await history.offer(owner)
+            await self.offer(owner)
         await pool.give(pool.alice, 5_000_000_000)
-        await history.pay_once()
-        return history
+        await self.pay_once()
 
     async def pay_once(self) -> None:
         """Work that is charged in slices, accepted, paid, and set aside: each history has some."""

@@ -35,7 +35,7 @@ async def follow_chain(services: Services, leadership: Leadership) -> None:
             return
         if not await read_chain(services, chain, leadership):
             return
-        await credit_deposits(services, leadership)
+        await credit_deposits(services, chain, leadership)
         await record_claims(services, chain, leadership)
         waits = ""
         if chain.treasury is not None and not await advance_transaction(

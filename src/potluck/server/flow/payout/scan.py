@@ -49,14 +49,14 @@ async def read_chain(services: Services, chain: ChainGateway, leadership: Leader
             return False
 
 
-async def credit_deposits(services: Services, leadership: Leadership) -> None:
+async def credit_deposits(services: Services, chain: ChainGateway, leadership: Leadership) -> None:
     """Each once: the row, the ledger's index and the lock of the row agree."""
     credited = _BATCH
     while credited == _BATCH:
         async with services.database.transaction() as connection:
             if not await leader.is_current(connection, leadership):
                 return
-            credited = await scanned.credit_deposits(connection, _BATCH)
+            credited = await scanned.credit_deposits(connection, chain.key, _BATCH)
         if credited:
             log.info("deposits credited", deposits=credited)
 
