@@ -57,7 +57,7 @@ export function MarketPage() {
                   <span role="columnheader" className="hidden lg:block">Machine</span>
                   <span role="columnheader" className="hidden lg:block">Memory</span>
                   <span role="columnheader" className="hidden lg:block">Free</span>
-                  <span role="columnheader" className="hidden lg:block">Reliable</span>
+                  <span role="columnheader" className="hidden lg:block">Reliability</span>
                   <span role="columnheader" className="text-right lg:text-left">Price</span>
                   <span role="columnheader" className="hidden lg:block">State</span>
                 </div>
@@ -101,7 +101,7 @@ function Filters({ search, change }: { search: MarketSearch; change: (next: Part
       {text("memory", "Memory at least", "24 GB")}
       {text("price", "Price at most", "0.5")}
       {text("label", "Labels", "region=eu")}
-      {text("reliability", "Reliable at least, %", "95")}
+      {text("reliability", "Reliability, at least %", "95")}
       <label className="flex min-h-9 items-center gap-2 text-sm">
         <input type="checkbox" className="size-4 accent-accent" checked={search.free !== undefined} onChange={(event) => { change({ free: event.target.checked ? "yes" : "" }); }} />
         Free now

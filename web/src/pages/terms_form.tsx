@@ -75,7 +75,7 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
             hint={
               <>
                 {suggestion.data?.sentence ?? "0 is free."}{" "}
-                {low != null && <button type="button" className="text-accent underline" onClick={() => { setPrice(plain(low)); }}>Use the lower one</button>}
+                {low != null && <button type="button" className="text-accent underline" onClick={() => { setPrice(plain(low)); }}>Use {plain(low)}</button>}
               </>
             }
             onChange={(event) => { setPrice(event.target.value); }}

@@ -66,6 +66,8 @@ class AttemptReceipts:
 
     def began(self, attempt_id: AttemptId, facts: WorkFacts) -> None:
         self._runs[attempt_id] = _Run(facts, self._now_ms(), time.monotonic())
+        if facts.price_micro_per_hour:
+            self._has_news.set()
 
     def ended(self, attempt_id: AttemptId) -> None:
         if (run := self._runs.get(attempt_id)) is not None:
@@ -114,7 +116,9 @@ class AttemptReceipts:
     async def run(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
+                # An idle provider, or one without a price, is not woken for nothing.
+                is_priced = any(run.facts.price_micro_per_hour for run in self._runs.values())
+                async with asyncio.timeout(_LOOK_SECONDS if is_priced else None):
                     await self._has_news.wait()
             has_news = self._has_news.is_set()
             self._has_news.clear()
