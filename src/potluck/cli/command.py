@@ -70,7 +70,7 @@ class Command(TyperCommand):
 
 
 def _sentence(error: typer.TyperException) -> str:
-    message = error.format_message().strip()
+    message = " ".join(error.format_message().split())  # click separates choices by tabs
     for pattern, replacement in _PLAIN_MESSAGES.items():
         message = re.sub(pattern, replacement, message)
     return message if message.endswith((".", "?", "!")) else f"{message}."

@@ -1,5 +1,7 @@
 """`potluck admin payouts export`: only where nothing else pays the same rewards."""
 
+from pathlib import Path
+
 import pytest
 
 from potluck.wire.money.contract import RewardsContractView
@@ -20,3 +22,19 @@ def test_rewards_that_a_contract_pays_are_not_exported(
     shown = user.run("admin", "payouts", "export")
     assert (shown.status == 0) is not has_payouts
     assert (f"through the contract {CONTRACT}" in " ".join(shown.stderr.split())) is has_payouts
+
+
+def test_every_bad_line_of_a_file_is_named(user: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "paid.csv"
+    file.write_text(f"id,wallet,credits\na,{CONTRACT},-1\nb,0x12,1\nc,{CONTRACT},much\n")
+    shown = user.run("admin", "payouts", "mark", file)
+    told = " ".join(shown.stderr.split())
+    assert all(f"line {line}:" in told for line in (2, 3, 4)), told
+    assert "/schema" not in told and "$." not in told
+
+
+def test_a_file_without_rows_records_nothing(user: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "paid.csv"
+    file.write_text("id,wallet,credits,reference\n")
+    shown = user.run("admin", "payouts", "mark", file)
+    assert (shown.status, shown.stdout) == (0, b"Recorded 0 payouts of 0 credits; recorded before: 0.\n")

@@ -176,7 +176,7 @@ def test_by_commands(paying: Paying, tmp_path: Path) -> None:
     again = admin.run("admin", "payouts", "mark", file)
     assert (again.status, again.stdout) == (
         0,
-        b"Recorded 0 payouts of 0 credits; 1 were recorded before.\n",
+        b"Recorded 0 payouts of 0 credits; recorded before: 1.\n",
     )
     file.write_text(f"{header}\nnew,{PAYEE.address},1,\nbad,{PAYEE.address},x,\n")
     refused = admin.run("admin", "payouts", "mark", file)

@@ -33,11 +33,17 @@ export async function openWallet(text: string, password: string): Promise<Signer
     throw new Problem("This file is not a keystore.", "Choose the file that you downloaded with the wallet.");
   }
   try {
-    const derive = await Keystore.toKeyAsync(keystore, { password });
-    return signer(Keystore.decrypt(keystore, derive));
+    return signer(Keystore.decrypt(keystore, await deriveKey(keystore, password)));
   } catch {
     throw new Problem("The password does not open this keystore.", "Check the password and the file.");
   }
+}
+
+/** The asynchronous scrypt of ox has fixed parameters; the synchronous one uses those of the file. */
+function deriveKey(keystore: Keystore.Keystore, password: string): Promise<Keystore.Key> | Keystore.Key {
+  return keystore.crypto.kdf === "scrypt"
+    ? Keystore.toKey(keystore, { password })
+    : Keystore.toKeyAsync(keystore, { password });
 }
 
 function signer(key: `0x${string}`): Signer {

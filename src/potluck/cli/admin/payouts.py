@@ -5,12 +5,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.csv_file import csv_text, read_csv
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
+from potluck.model.decode_errors import plain_message
 from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.units import parse_credits, show_amount, show_count, show_credits
 from potluck.wire.money.rewards import ClaimantView, PaidRow, PayoutsMarked, PayoutView
@@ -95,7 +97,7 @@ def mark_payouts(
     screen = Screen(json)
     rows = _read_rows(file)
     with connect(server) as potluck:
-        marked = potluck.admin.mark_paid(rows)
+        marked = potluck.admin.mark_paid(rows) if rows else PayoutsMarked(0, 0, 0)
     if json:
         screen.emit(marked)
     if marked.bad:
@@ -103,7 +105,7 @@ def mark_payouts(
     if not json:
         screen.out.line(
             f"Recorded {show_count(marked.recorded, 'payout')} of "
-            f"{show_amount(marked.amount_micro)}; {marked.already_recorded} were recorded before."
+            f"{show_amount(marked.amount_micro)}; recorded before: {marked.already_recorded}."
         )
 
 
@@ -112,15 +114,16 @@ def _read_rows(file: Path) -> list[PaidRow]:
     for line, cells in enumerate(read_csv(file, _COLUMNS, (_REFERENCE,)), 2):
         payout_id, wallet, amount, reference = cells
         try:
-            amount_micro = parse_credits(amount, "credits")
+            row = PaidRow(payout_id, wallet, parse_credits(amount, "credits"), reference)
+            rows.append(msgspec.convert(msgspec.to_builtins(row), PaidRow))
         except InvalidInput as error:
             wrong.append(f"line {line}: {error}")
-            continue
-        rows.append(PaidRow(payout_id, wallet, amount_micro, reference))
+        except msgspec.ValidationError as error:
+            sentence, _, path = str(error).partition(" - at ")
+            field = path.strip("`$.") or "the row"
+            wrong.append(f"line {line}: {field}: {plain_message(sentence)}.")
     if wrong:
         raise InvalidInput(f"{file}: {' '.join(wrong)}", "Nothing was recorded. Correct the file.")
-    if not rows:
-        raise InvalidInput(f"{file} has no rows.", "Nothing was recorded.")
     return rows
 
 

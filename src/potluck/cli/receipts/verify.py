@@ -45,12 +45,10 @@ def verify_receipts(
     elif check.bad is None:
         _show(screen.out, check, is_compared=server is not None)
     if check.bad is not None:
-        raise InvalidInput(
-            f"Line {check.bad.line}: {check.bad.problem}",
-            f"The {show_count(check.receipts, 'receipt')} before it are good."
-            if check.receipts
-            else "",
-        )
+        # Where a chain breaks is known only when all lines were read.
+        good = min(check.receipts, check.bad.line - 1)
+        hint = f"Good before it: {show_count(good, 'receipt')}." if good else ""
+        raise InvalidInput(f"Line {check.bad.line}: {check.bad.problem}", hint)
 
 
 def _read(file: str) -> bytes:

@@ -27,10 +27,13 @@ def read_csv(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -
         if path.stat().st_size > _MOST_BYTES:
             raise InvalidInput(f"{path} is too large.", "Split it into several files.")
         text = path.read_text("utf-8-sig")
-        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True, restval=""))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, restval="")
+        rows, names = list(reader), reader.fieldnames or ()
+    except OSError as error:
+        problem = error.strerror or str(error)
+        raise InvalidInput(f"{path} cannot be read: {problem}.", "Check its name.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"{path} cannot be read as CSV: {error}.", "Check the file.") from error
-    names = rows[0].keys() if rows else ()
     missing = [column for column in columns if column not in names]
     if missing:
         raise InvalidInput(
