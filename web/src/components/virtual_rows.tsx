@@ -5,6 +5,17 @@ import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Button } from "./basics";
 
+/** The headings of a list on a wide screen; on a phone its rows have fewer columns, and none. */
+export function ListHead({ columns, names }: { columns: string; names: readonly string[] }) {
+  return (
+    <div role="rowgroup" className="hidden border-b border-line bg-sunken text-xs text-soft lg:block">
+      <div role="row" className={`${columns} min-h-9`}>
+        {names.map((name) => <span key={name} role="columnheader">{name}</span>)}
+      </div>
+    </div>
+  );
+}
+
 export function VirtualRows<T>({
   items,
   keyOf,

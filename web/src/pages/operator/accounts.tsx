@@ -9,7 +9,7 @@ import { Address, Ago, Badge, Button, Credits, Empty, Loading, PageTitle, Proble
 import { Confirm, Dialog } from "../../components/dialog";
 import { Check, TextField } from "../../components/field";
 import { SecretDialog } from "../../components/secret";
-import { VirtualRows } from "../../components/virtual_rows";
+import { ListHead, VirtualRows } from "../../components/virtual_rows";
 import { formatCredits, parseCredits } from "../../logic/credits";
 import { plural } from "../../logic/numbers";
 
@@ -53,7 +53,7 @@ export function AccountsPage() {
       {list.isPending && <Loading rows={8} />}
       {list.isSuccess && accounts.length === 0 && <Empty title="No accounts match." />}
       {accounts.length > 0 && (
-        <VirtualRows label="Accounts" items={accounts} keyOf={(each) => each.id} height={56} hasMore={hasNextPage} isLoadingMore={isFetchingNextPage} loadMore={() => void fetchNextPage()}>
+        <VirtualRows label="Accounts" head={<ListHead columns={COLUMNS} names={["Account", "Roles", "Credits", "Joined", "Action"]} />} items={accounts} keyOf={(each) => each.id} height={56} hasMore={hasNextPage} isLoadingMore={isFetchingNextPage} loadMore={() => void fetchNextPage()}>
           {(each) => (
             <div className={`${COLUMNS} h-full text-sm hover:bg-sunken`}>
               <span role="cell" className="min-w-0">

@@ -4,7 +4,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type Schemas, api, value } from "../../api/client";
 import { Ago, Button, Id, Loading, PageTitle, ProblemNote } from "../../components/basics";
-import { VirtualRows } from "../../components/virtual_rows";
+import { ListHead, VirtualRows } from "../../components/virtual_rows";
 import { plural } from "../../logic/numbers";
 import { spell } from "../../logic/states";
 
@@ -32,7 +32,7 @@ export function AuditPage() {
       )}
       {list.isPending && <Loading rows={8} />}
       {entries.length > 0 && (
-        <VirtualRows label="Audit" items={entries} keyOf={(entry) => String(entry.number)} height={52} hasMore={list.hasNextPage} isLoadingMore={list.isFetchingNextPage} loadMore={() => void list.fetchNextPage()}>
+        <VirtualRows label="Audit" head={<ListHead columns={COLUMNS} names={["Number", "Event", "By", "About", "Detail", "When"]} />} items={entries} keyOf={(entry) => String(entry.number)} height={52} hasMore={list.hasNextPage} isLoadingMore={list.isFetchingNextPage} loadMore={() => void list.fetchNextPage()}>
           {(entry) => {
             const detail = Object.entries(entry.detail).map(([name, text]) => `${spell(name)}: ${text}`).join(", ");
             return (

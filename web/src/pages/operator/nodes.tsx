@@ -9,7 +9,7 @@ import type { Node } from "../../api/nodes";
 import { Ago, Button, Empty, Loading, PageTitle, ProblemNote, StateBadge } from "../../components/basics";
 import { Confirm } from "../../components/dialog";
 import { TextField } from "../../components/field";
-import { VirtualRows } from "../../components/virtual_rows";
+import { ListHead, VirtualRows } from "../../components/virtual_rows";
 import { formatCount } from "../../logic/numbers";
 
 const COLUMNS = "grid grid-cols-[minmax(0,1fr)_auto_auto] items-center gap-x-4 px-4 lg:grid-cols-[minmax(0,1fr)_9rem_minmax(0,1.4fr)_7rem_7rem_7rem]";
@@ -55,7 +55,7 @@ export function NodesPage() {
       {list.isPending && <Loading rows={8} />}
       {list.isSuccess && nodes.length === 0 && <Empty title={search.find ? "No nodes match." : "No node has registered yet."} />}
       {nodes.length > 0 && (
-        <VirtualRows label="Nodes" items={nodes} keyOf={(node) => node.id} height={60} hasMore={hasNextPage} isLoadingMore={isFetchingNextPage} loadMore={() => void fetchNextPage()}>
+        <VirtualRows label="Nodes" head={<ListHead columns={COLUMNS} names={["Node", "State", "Devices", "Version", "Last seen", "Action"]} />} items={nodes} keyOf={(node) => node.id} height={60} hasMore={hasNextPage} isLoadingMore={isFetchingNextPage} loadMore={() => void fetchNextPage()}>
           {(node) => (
             <div className={`${COLUMNS} h-full text-sm hover:bg-sunken`}>
               <span role="cell" className="min-w-0">

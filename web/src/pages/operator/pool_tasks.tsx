@@ -5,7 +5,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { api, value } from "../../api/client";
 import { Address, Ago, Credits, Empty, Id, Loading, PageTitle, ProblemNote, StateBadge } from "../../components/basics";
-import { VirtualRows } from "../../components/virtual_rows";
+import { ListHead, VirtualRows } from "../../components/virtual_rows";
 import { TASK_STATES, type TaskState, readStates, spell, writeStates } from "../../logic/states";
 
 const COLUMNS = "grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 lg:grid-cols-[7rem_minmax(0,1.5fr)_8rem_6rem_7rem_minmax(0,1fr)_6rem]";
@@ -52,6 +52,7 @@ export function PoolTasksPage() {
       {list.isSuccess && tasks.length === 0 && <Empty title="No tasks match." />}
       {tasks.length > 0 && (
         <VirtualRows
+          head={<ListHead columns={COLUMNS} names={["Task", "Account", "State", "Kind", "Submitted", "Where, or why it ended", "Cost"]} />}
           label="All tasks"
           items={tasks}
           keyOf={(task) => task.id}
