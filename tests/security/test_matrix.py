@@ -28,6 +28,8 @@ ALSO_NEEDED = {"authorise_node_key": Role.PROVIDER}
 FENCED = {"append_log", "begin_node_upload", "get_input", "add_files", "keep_checkpoint"}
 # About something of an attempt, which none of these machines has, or that was never sent.
 OF_NO_ATTEMPT = {"put_node_part", "finish_node_upload", "redeliver"}
+# About the rewards contract, which this pool does not have.
+OF_NO_CONTRACT = {"rewards_contract", "claim_proof"}
 STATUSES = {
     "not_signed_in": 401,
     "account_suspended": 403,
@@ -99,7 +101,7 @@ def expected_refusal(operation: Operation, player: Player, ownership: str) -> st
         return denial
     if ownership == MISSING or (ownership == FOREIGN and operation.is_owned):
         return "stale_lease" if operation.name in FENCED else "not_found"
-    if operation.name in OF_NO_ATTEMPT:
+    if operation.name in OF_NO_ATTEMPT | OF_NO_CONTRACT:
         return "not_found"
     needed = ALSO_NEEDED.get(operation.name)
     return "forbidden" if needed is not None and needed not in player.roles else None
