@@ -37,4 +37,7 @@ def test_a_file_without_rows_records_nothing(user: CommandLine, tmp_path: Path) 
     file = tmp_path / "paid.csv"
     file.write_text("id,wallet,credits,reference\n")
     shown = user.run("admin", "payouts", "mark", file)
-    assert (shown.status, shown.stdout) == (0, b"Recorded 0 payouts of 0 credits; recorded before: 0.\n")
+    assert (shown.status, shown.stdout) == (
+        0,
+        b"Recorded 0 payouts of 0 credits; recorded before: 0.\n",
+    )

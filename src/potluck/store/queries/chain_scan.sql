@@ -41,23 +41,37 @@ WHERE chain_id = :key.chain_id AND contract = :key.contract
     AND waits_because IS DISTINCT FROM nullif(:because::text, '')
 
 -- name: add_deposits
+-- A transaction that a reorganisation has put into another block is still the same deposit.
 INSERT INTO chain_deposits (chain_id, contract, transaction_hash, log_index, block_number,
     block_hash, address, payer, units, amount_micro)
-SELECT :key.chain_id, :key.contract, * FROM unnest(
+SELECT :key.chain_id, :key.contract, event.* FROM unnest(
     :deposits[].place.transaction_hash::bytea[], :deposits[].place.log_index::integer[],
     :deposits[].place.block_number::bigint[], :deposits[].place.block_hash::bytea[],
     :deposits[].address::text[], :deposits[].payer::text[], :deposits[].units::numeric[],
     :deposits[].amount_micro::bigint[])
+    AS event (transaction_hash, log_index, block_number, block_hash, address, payer, units,
+        amount_micro)
+WHERE NOT EXISTS (SELECT FROM chain_deposits AS known
+    WHERE known.chain_id = :key.chain_id AND known.contract = :key.contract
+        AND known.transaction_hash = event.transaction_hash
+        AND known.block_hash <> event.block_hash)
 ON CONFLICT DO NOTHING
 
 -- name: add_claims
+-- As for deposits.
 INSERT INTO chain_claims (chain_id, contract, transaction_hash, log_index, block_number,
     block_hash, address, units, cumulative_units, root, amount_micro)
-SELECT :key.chain_id, :key.contract, * FROM unnest(
+SELECT :key.chain_id, :key.contract, event.* FROM unnest(
     :claims[].place.transaction_hash::bytea[], :claims[].place.log_index::integer[],
     :claims[].place.block_number::bigint[], :claims[].place.block_hash::bytea[],
     :claims[].address::text[], :claims[].units::numeric[], :claims[].cumulative_units::numeric[],
     :claims[].root::bytea[], :claims[].amount_micro::bigint[])
+    AS event (transaction_hash, log_index, block_number, block_hash, address, units,
+        cumulative_units, root, amount_micro)
+WHERE NOT EXISTS (SELECT FROM chain_claims AS known
+    WHERE known.chain_id = :key.chain_id AND known.contract = :key.contract
+        AND known.transaction_hash = event.transaction_hash
+        AND known.block_hash <> event.block_hash)
 ON CONFLICT DO NOTHING
 
 -- name: lock_uncredited

@@ -50,6 +50,19 @@ async def test_a_deposit_is_credited_once(paying: PayingPool) -> None:
     await paying.check_totals()
 
 
+async def test_a_deposit_in_another_block_is_the_same_one(paying: PayingPool) -> None:
+    """After a reorganisation its transaction may be in a later block, with another log index."""
+    paying.rig.deposit(CREDIT, ALICE)
+    paying.mine()
+    await paying.round()
+    await paying.pool.sql(
+        "UPDATE chain_deposits SET block_hash = '\\x00'::bytea, log_index = log_index + 5"
+    )
+    await paying.pool.sql("UPDATE chain_contracts SET scanned_block = -1, scanned_hash = NULL")
+    await paying.round(2)
+    assert await available(paying) == CREDIT
+
+
 async def test_a_wallet_gets_its_deposit_when_it_gets_its_account(paying: PayingPool) -> None:
     paying.rig.deposit(CREDIT, Wallet("eve").address)
     paying.mine()
