@@ -106,7 +106,8 @@ class Instances:
         return "".join((each.directory / "server.log").read_text() for each in self.servers)
 
     def sign_in(self) -> str:
-        """A token of the operator, got through the proxy."""
+        """A token of the operator, got through the proxy once it has found an instance."""
+        await_true(lambda: self.answering() is not None, "the proxy reaches an instance")
         wallet = KeyWallet(self.servers[0].wallet.key)
         return sign_in(connect_anonymously(self.place.url, self.ca_file), wallet).access_token
 
