@@ -25,9 +25,9 @@ MAX_BLOCK_CHARACTERS = 16_384
 MAX_REQUIREMENT_CHARACTERS = 500
 MAX_SPECIFIER_CHARACTERS = 100
 
-_OPENING = "# /// script"
+OPENING = "# /// script"
 _CLOSING = "# ///"
-_OPENINGS = re.compile(f"^{_OPENING}\\r*$", re.MULTILINE)
+_OPENINGS = re.compile(f"^{OPENING}\\r*$", re.MULTILINE)
 _HINT = "See https://peps.python.org/pep-0723/ for the format of the block."
 
 
@@ -53,7 +53,7 @@ def tool_table(source: str) -> Any:
 def _block(source: str) -> dict[str, Any]:
     blocks = list(_blocks(source))
     if len(blocks) > 1:
-        _refuse(f"The script has {len(blocks)} `{_OPENING}` blocks; it may have one.")
+        _refuse(f"The script has {len(blocks)} `{OPENING}` blocks; it may have one.")
     return _parse("\n".join(blocks[0])) if blocks else {}
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import ServerOption, connect
-from potluck.cli.receipts.side import AsOption
+from potluck.cli.receipts.options import AsOption
 from potluck.cli.terminal.screen import Screen
 from potluck.local.durable_files import write_atomically
 from potluck.model.error import BadSettings, Unavailable

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.receipts.side import AsOption
+from potluck.cli.receipts.options import AsOption
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table

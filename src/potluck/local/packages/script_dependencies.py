@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import json
 
-from potluck.model.script import check_dependencies, check_specifier, read_metadata
-
-_OPENING = "# /// script"
+from potluck.model.script import OPENING, check_dependencies, check_specifier, read_metadata
 
 
 def has_block(source: str) -> bool:
@@ -17,7 +15,7 @@ def has_block(source: str) -> bool:
 
 
 def _is_opening(line: str) -> bool:
-    return line.rstrip("\r") == _OPENING
+    return line.rstrip("\r") == OPENING
 
 
 def add_dependencies(
@@ -27,7 +25,7 @@ def add_dependencies(
     own = read_metadata(source)
     wanted = check_dependencies([*own.dependencies, *dependencies])
     pythons = [each for each in (own.requires_python, requires_python) if each]
-    lines = [_OPENING]
+    lines = [OPENING]
     if pythons:
         python = check_specifier(",".join(pythons), "`requires-python`")
         lines.append(f"# requires-python = {_toml(python)}")

@@ -1,4 +1,4 @@
-"""As whom receipts are seen: the owner of the machines, or of the tasks."""
+"""The option that receipts commands share: whose receipts, those of my machines or of my tasks."""
 
 from typing import Annotated
 
