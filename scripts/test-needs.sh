@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the programs that the tests use and pip can not bring. Does nothing when they are there.
+# Installs the programs that the tests use and pip cannot bring. Does nothing when they are there.
 #
 # On Debian and Ubuntu by apt, as root or with a sudo that asks for no password; elsewhere it says
 # what is missing. The tests start their own PostgreSQL and Redis, so no service is wanted: while

@@ -40,7 +40,7 @@ def test_the_work_of_few_owners_is_not_told() -> None:
     assert (told.low_micro_per_hour, told.high_micro_per_hour, told.busy_percent) == (None,) * 3
     assert told.sentence == (
         "Too few owners of similar devices had paid work last week to say what they earn."
-        " Nobody else offers a similar device now."
+        " No other owner offers a similar device now."
     )
     told = suggest_price(replace(few, prices_micro=(0, 250_000)))
     assert told.sentence.endswith("Others offer similar devices for 0 to 0.25 an hour.")

@@ -193,7 +193,7 @@ def examples() -> set[str]:
 
 def test_each_example_is_run_or_excused() -> None:
     known = {*RUNS, *ELSEWHERE, *EXCUSED}
-    assert examples() == known, "run it here, say where it is run, or why it can not be"
+    assert examples() == known, "run it here, say where it is run, or why it cannot be"
     for name, place in ELSEWHERE.items():
         assert Path(name).stem in (ROOT / place).read_text(), f"{place} runs no {name}"
 

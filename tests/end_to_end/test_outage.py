@@ -1,4 +1,4 @@
-"""A node that can not reach its server: work goes on, and is taken back or let go of afterwards.
+"""A node that cannot reach its server: work goes on, and is taken back or let go of afterwards.
 
 One server is there all the time. The node stands at the end of a line that the test cuts, for
 longer than a lease. What happens when the server itself is away is in test_silence.py.

@@ -81,7 +81,7 @@ class Hostile(Struct, frozen=True):
     name: str
     body: bytes
     headers: dict[str, str] = {}
-    must_fail: bool = False  # what is wrong with it can not be overlooked
+    must_fail: bool = False  # what is wrong with it cannot be overlooked
     is_name: bool = False  # wrong in its path: few, and tried in every run
 
 

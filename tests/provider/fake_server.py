@@ -167,7 +167,7 @@ class FakeServer:
     def _check_bound(self, asked: RegisterNode) -> None:
         """As a server does where another wallet has one of the devices."""
         if "nothing" in self.bound_elsewhere:
-            raise InvalidInput("That can not be offered.")
+            raise InvalidInput("That cannot be offered.")
         here = {device.uuid for device in asked.description.devices}
         if here & self.bound_elsewhere and not asked.contest:
             raise DeviceBound("It is another wallet's.")

@@ -1,4 +1,4 @@
-"""`potluck provide` as a process: what it says, how it ends, and what kill -9 can not do."""
+"""`potluck provide` as a process: what it says, how it ends, and what kill -9 cannot do."""
 
 import asyncio
 import os

@@ -116,7 +116,7 @@ def test_a_vault_takes_a_new_key_when_it_meets_what_it_sealed() -> None:
 
 
 class LockedKeys(MovingKeys):
-    """A place that can not be looked at any more."""
+    """A place that cannot be looked at any more."""
 
     def read(self) -> KeyRing:
         if self.is_changed:

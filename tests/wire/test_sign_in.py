@@ -1,4 +1,4 @@
-"""EIP-4361 as its public vectors have it, and a reader that hostile text can not slow down."""
+"""EIP-4361 as its public vectors have it, and a reader that hostile text cannot slow down."""
 
 import json
 import time

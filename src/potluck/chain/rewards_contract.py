@@ -85,7 +85,7 @@ class EventPlace(Struct, frozen=True, order=True):
 
 
 class DepositEvent(Struct, frozen=True):
-    account: str  # whom the deposit is for
+    account: str  # the account that is credited
     payer: str
     amount: int
     place: EventPlace
@@ -230,7 +230,7 @@ def deposit_call(contract: str, account: str, amount: int) -> ContractCall:
 def claim_call(
     contract: str, leaf: RewardLeaf, root: bytes, proof: Sequence[bytes]
 ) -> ContractCall:
-    """Pays the leaf's account, whoever sends it."""
+    """Pays the leaf's account; any wallet may send it."""
     account = _spelled(leaf.account)
     return contract_call(contract, "claim", account, leaf.cumulative, root, list(proof))
 

@@ -9,7 +9,7 @@ from potluck.local.optional_dependency import check_chain_part
 
 
 class ContractCall(Struct, frozen=True):
-    """What a transaction does, whoever signs it. Without an address it creates a contract."""
+    """What a transaction does; any key may sign it. Without an address it creates a contract."""
 
     to: str | None
     data: bytes

@@ -250,7 +250,7 @@ GROUPS = (
             (
                 "remove-node",
                 "admin.cordon:remove_node",
-                "Remove a node that has gone for good, whoever owns it.",
+                "Remove a node that has gone for good, of any owner.",
             ),
             ("invite", "admin.invites:invite", "Make an invite and show its code, once."),
             ("invites", "admin.invites:invites", "Show usable invites, or revoke one."),

@@ -1,6 +1,6 @@
 """What similar devices earned lately, as a help to choose a price.
 
-Only work of several other owners is shown, so that nobody learns what one of them earns. A range is
+Only work of several other owners is shown, so that no one learns what one of them earns. A range is
 from one quarter of the owners to three quarters, and amounts have two digits.
 """
 
@@ -59,7 +59,7 @@ def suggest_price(work: SimilarWork) -> SuggestedPrice:
 def _too_little(work: SimilarWork) -> str:
     few = "Too few owners of similar devices had paid work last week to say what they earn."
     if not work.prices_micro:
-        return f"{few} Nobody else offers a similar device now."
+        return f"{few} No other owner offers a similar device now."
     offered = _range(min(work.prices_micro), max(work.prices_micro))
     return f"{few} Others offer similar devices for {offered} an hour."
 

@@ -1,4 +1,4 @@
-"""Alerts: conditions of the pool that somebody should know of, and everything known about each."""
+"""Alerts: conditions of the pool that operators should know of, and everything known about each."""
 
 from enum import StrEnum
 from typing import Final

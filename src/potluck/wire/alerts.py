@@ -28,7 +28,7 @@ class AlertView(Struct, frozen=True):
 
 
 class SilenceView(Struct, frozen=True):
-    """Nobody is told of matching alerts until it ends."""
+    """Matching alerts are not sent until it ends."""
 
     id: str
     name: AlertName | None  # null: every alert

@@ -169,7 +169,7 @@ def test_a_second_ctrl_c_does_not_wait(directory: Path, port: int, person: Comma
     with Upped(person, directory, port=port) as up:
         up.ready()
         children = up.children()
-        up.child("provide").suspend()  # so it can not end in order
+        up.child("provide").suspend()  # so it cannot end in order
         up.process.send_signal(signal.SIGINT)
         assert up.wait_for("stopping")["part"] == "provider"
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""Functions and arguments as bytes: what travels, when it is made anew, and what can not go."""
+"""Functions and arguments as bytes: what travels, when it is made anew, and what cannot go."""
 
 import contextlib
 import json

@@ -150,7 +150,7 @@ ENDS = [
     (EndReason.LEASE_EXPIRED, ARRAY, 0, 1, 1, TaskState.QUEUED, EndReason.LEASE_EXPIRED),
     (EndReason.LEASE_EXPIRED, replace(ARRAY, has_others=True), 0, 1, 1, None, None),
     (EndReason.CANCELLED, ARRAY, 0, 0, 0, TaskState.CANCELLED, EndReason.CANCELLED),
-    # Once items had outcomes elsewhere, it may be the node that can not prepare it.
+    # Once items had outcomes elsewhere, it may be the node that cannot prepare it.
     (EndReason.PREPARE_FAILED, ARRAY, 2, 0, 0, TaskState.QUEUED, EndReason.PREPARE_FAILED),
     (EndReason.PREPARE_FAILED, ARRAY, 3, 0, 0, TaskState.FAILED, EndReason.PREPARE_FAILED),
     (

@@ -298,7 +298,7 @@ async def test_kill_9_loses_no_outcome_and_runs_none_again(
     grant = a_grant(ENDLESS_FROM_3, items=range(10))
     async with provider_process(server.url, tmp_path) as provider:
         await provider.event("registered")
-        server.report_codes = ["unavailable"] * 1000  # it hears them, and can not take them
+        server.report_codes = ["unavailable"] * 1000  # it hears them, and cannot take them
         await server.offer(grant)
         await server.until(lambda: "item 3" in server.text(grant.attempt_id), "the fourth runs")
         sandboxed = psutil.Process(provider.pid).children(recursive=True)

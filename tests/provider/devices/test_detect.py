@@ -1,4 +1,4 @@
-"""Devices: each card once, a CPU where there is none, and vendors that can not hurt us."""
+"""Devices: each card once, a CPU where there is none, and vendors that cannot hurt us."""
 
 import asyncio
 import os

@@ -33,7 +33,7 @@ WHEN_IDLE = DeviceTerms(idle_minutes=10)
         (DeviceTerms(), replace(NOON, is_use_known=False), Availability.AVAILABLE),
         # Whoever did not ask for that is not asked either.
         (DeviceTerms(), replace(NOON, unused_seconds=0), Availability.AVAILABLE),
-        # What can not be known keeps nobody from working.
+        # What cannot be known keeps nobody from working.
         (WHEN_IDLE, replace(NOON, unused_seconds=None), Availability.AVAILABLE),
         # What is hot still works.
         (DeviceTerms(), replace(NOON, health=Health.THROTTLED), Availability.AVAILABLE),

@@ -1,4 +1,4 @@
-"""One's own ledger over HTTP: pages, filters, a summary, and what can not be asked."""
+"""One's own ledger over HTTP: pages, filters, a summary, and what cannot be asked."""
 
 from typing import Any
 

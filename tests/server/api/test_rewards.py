@@ -184,7 +184,7 @@ def test_by_commands(paying: Paying, tmp_path: Path) -> None:
     file.write_text(f"{header}\nnew,{PAYEE.address},1,\n")
     refused = admin.run("admin", "payouts", "mark", file)
     assert refused.status != 0 and "line 2, new: Only 0 credits are claimable" in refused.stderr
-    assert b"Nobody is to be paid." in admin.run("admin", "payouts").stdout
+    assert b"No account is due a payout." in admin.run("admin", "payouts").stdout
     assert "paid outside" in owner.run("rewards", "--each").stdout.decode()
 
     statement = tmp_path / "statement.json"

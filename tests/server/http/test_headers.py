@@ -26,7 +26,7 @@ def test_an_answer_of_the_api_is_for_programs_only(edge: ServerProcess, what: st
     assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.headers["Content-Security-Policy"] == CLOSED
-    assert "Strict-Transport-Security" not in answer.headers, "plain HTTP can not promise TLS"
+    assert "Strict-Transport-Security" not in answer.headers, "plain HTTP cannot promise TLS"
     assert "Server" not in answer.headers
 
 

@@ -33,7 +33,7 @@ def claim(
 ) -> None:
     """Claim my rewards from the pool's contract.
 
-    The contract pays the wallet that earned them, whoever sends the claim."""
+    The contract pays the wallet that earned them, whichever wallet sends the claim."""
     screen = Screen(json)
     with connect(server) as potluck:
         proof = potluck.rewards.claim_proof()

@@ -94,7 +94,7 @@ def silence(
     """Send no messages about an alert for a while, of one node or of all."""
     screen, seconds = Screen(json), parse_seconds(lasting, "--for")
     is_everything = name is None and node is None and subject is None
-    question = f"Nobody will be told of any alert for {show_seconds(seconds)}. Continue?"
+    question = f"No alerts will be sent for {show_seconds(seconds)}. Continue?"
     if is_everything and not yes and not confirm(question, "--yes"):
         raise typer.Abort
     with connect(server) as potluck:

@@ -50,7 +50,7 @@ def remove_node(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Remove a node that has gone for good, whoever owns it.
+    """Remove a node that has gone for good, of any owner.
 
     Only a silent node can be removed. Its devices can be offered by other wallets then. If its
     provider returns, it registers again.

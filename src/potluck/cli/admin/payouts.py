@@ -40,7 +40,7 @@ def list_payouts(
     if claimants:
         _show_claimants(screen.out, claimants)
     else:
-        screen.out.line("Nobody is to be paid.")
+        screen.out.line("No account is due a payout.")
     if payouts:
         screen.out.line()
         _show_payouts(screen.out, payouts)

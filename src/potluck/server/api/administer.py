@@ -189,6 +189,6 @@ async def uncordon_node(node_id: str, request: CallerRequest, services: Services
 async def remove_node(
     node_id: str, data: RemoveNode, request: CallerRequest, services: Services
 ) -> None:
-    """Removes a node that sends no heartbeats, whoever owns it. Its devices are released, and its
+    """Removes a node that sends no heartbeats, of any owner. Its devices are released, and its
     attempts go back to the queue. If its provider returns, it registers again."""
     await administration.remove_node(services, request.user.id, node_id_of(node_id), data.reason)

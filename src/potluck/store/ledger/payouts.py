@@ -1,4 +1,4 @@
-"""What was paid outside of the pool. The id of a payout is chosen by whoever paid."""
+"""What was paid outside of the pool. The payer chooses the id of a payout."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

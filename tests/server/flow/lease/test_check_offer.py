@@ -1,4 +1,4 @@
-"""What can not be meant is refused with a sentence, whoever says it."""
+"""What cannot be meant is refused with a sentence, whoever says it."""
 
 from typing import Any
 
