@@ -323,9 +323,9 @@ async def _http(
 
     settings = services.settings
     app = cast(ASGI3Application, make_app(services))
-    if settings.metrics:
-        app = RequestMetrics(app, services.metrics)
-    app = RequestContext(app, services.requests)
+    services.metrics.watch_requests(services.requests)
+    metrics = RequestMetrics(services.metrics) if settings.metrics else None
+    app = RequestContext(app, services.requests, metrics)
     seconds = settings.shutdown_seconds
     async with http_server(
         app, listener, settings, tls, seconds, services.clock.now, end_waits

@@ -31,6 +31,7 @@ class RequestTally:
         self._slice_seconds = window_seconds / _SLICES
         self._slow_seconds = slow_seconds
         self._clock = clock
+        self.open = 0  # requests that are being answered
         self._slices: deque[_TallySlice] = deque([_TallySlice(clock())], maxlen=_SLICES + 1)
 
     def count(self, status: int, seconds: float | None) -> None:

@@ -218,15 +218,15 @@ def _connection_class(observer: DatabaseObserver | None) -> type[Connection]:
         return plain
 
     def timed(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        observe = observer.observe_statement
+        observe, clock = observer.observe_statement, time.perf_counter
 
         @wraps(method)
         async def run(self: Connection, query: str, *arguments: Any, **options: Any) -> Any:
-            began = time.perf_counter()
+            began = clock()
             try:
                 return await method(self, query, *arguments, **options)
             finally:
-                observe(query, time.perf_counter() - began)
+                observe(query, clock() - began)
 
         return run
 

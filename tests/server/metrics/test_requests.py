@@ -2,24 +2,31 @@
 
 from typing import Any
 
+import pytest
+
+from potluck.server.api.http.request_context import RequestContext
 from potluck.server.api.operations import OPERATIONS
 from potluck.server.metrics.metrics import ServerMetrics
 from potluck.server.metrics.requests import RequestMetrics
+from potluck.server.request_tally import RequestTally
 
 
 async def answer(_scope: Any, _receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-async def ignore(*_: Any) -> None:
+async def ignore(*_: Any) -> Any:
     pass
 
 
 async def test_an_operation_that_waits_or_transfers_bytes_is_counted_but_not_timed() -> None:
     metrics = ServerMetrics()
-    app = RequestMetrics(answer, metrics)
+    tally = RequestTally()
+    app = RequestContext(answer, tally, RequestMetrics(metrics))
     for operation in OPERATIONS.values():
-        await app({"route_handler": operation.route_handler()}, ignore, ignore)  # type: ignore[arg-type]
+        scope: Any = {"route_handler": operation.route_handler(), "headers": []}
+        await app(scope, ignore, ignore)
+    assert tally.read().requests == len(OPERATIONS)
     untimed = 0
     for operation in OPERATIONS.values():
         route = f"{operation.route.method} {operation.route.path}"
@@ -29,3 +36,17 @@ async def test_an_operation_that_waits_or_transfers_bytes_is_counted_but_not_tim
         assert timed == (1 if operation.is_timed else None), route
         untimed += not operation.is_timed
     assert untimed
+
+
+async def test_requests_are_open_until_they_are_answered_or_fail() -> None:
+    metrics, tally, seen = ServerMetrics(), RequestTally(), list[float | None]()
+    metrics.watch_requests(tally)
+
+    async def fail(*_: Any) -> None:
+        seen.append(metrics.registry.value("potluck_http_requests_open"))
+        raise ConnectionError
+
+    scope: Any = {"headers": []}
+    with pytest.raises(ConnectionError):
+        await RequestContext(fail, tally)(scope, ignore, ignore)
+    assert [*seen, metrics.registry.value("potluck_http_requests_open")] == [1, 0]

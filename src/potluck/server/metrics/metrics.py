@@ -12,6 +12,7 @@ from potluck.server.metrics import definitions as names
 from potluck.server.metrics.database import DatabaseMetrics
 from potluck.server.metrics.request_times import RequestTimes
 from potluck.server.metrics.work import WorkMetrics
+from potluck.server.request_tally import RequestTally
 
 
 class ServerMetrics:
@@ -23,8 +24,7 @@ class ServerMetrics:
         self.requests = RequestTimes()
         registry.register(self.requests)
         self.acknowledgement = registry.histogram(names.ACKNOWLEDGEMENT)
-        self.open_requests = 0
-        registry.gauge(names.REQUESTS_OPEN).set_function(lambda: self.open_requests)
+        self._open_requests = registry.gauge(names.REQUESTS_OPEN)
         self.round_seconds = registry.histogram(names.ROUNDS)
         self.plan_seconds = registry.histogram(names.PLANNING)
         decisions = registry.counter(names.DECISIONS)
@@ -44,6 +44,10 @@ class ServerMetrics:
         self.clock_skew = registry.gauge(names.CLOCK_SKEW)
         registry.gauge(names.BUILD).labels(__version__).set(1)
         self._rendering = asyncio.Lock()
+
+    def watch_requests(self, tally: RequestTally) -> None:
+        """Reads it whenever metrics are rendered."""
+        self._open_requests.set_function(lambda: tally.open)
 
     async def render(self, accept: str) -> MetricsText:
         """In a thread, one at a time: it takes the processor for a moment."""

@@ -15,6 +15,7 @@ from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallab
 from potluck.model.ids import is_id
 from potluck.server.api.area import operation_of
 from potluck.server.http.headers import REQUEST_ID, new_request_id
+from potluck.server.metrics.requests import RequestMetrics
 from potluck.server.request_tally import RequestTally
 
 _IDS = ("task_id", "attempt_id", "node_id")
@@ -22,11 +23,18 @@ _VALID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestContext:
-    """The application, with the id of the request in the log, and requests counted."""
+    """The application, with the id of the request in the log, and requests counted.
 
-    def __init__(self, app: ASGI3Application, tally: RequestTally) -> None:
+    There is one layer around the application for all of this: another one, with its own coroutines
+    for each message, would cost more than what it measures.
+    """
+
+    def __init__(
+        self, app: ASGI3Application, tally: RequestTally, metrics: RequestMetrics | None = None
+    ) -> None:
         self._app = app
         self._tally = tally
+        self._metrics = metrics
 
     async def __call__(
         self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
@@ -35,13 +43,24 @@ class RequestContext:
 
         async def send_with_id(message: Any) -> None:
             if message["type"] == "http.response.start":
-                seconds = time.monotonic() - began if _is_timed(scope) else None
-                self._tally.count(message["status"], seconds)
+                self._count(scope, message["status"], time.monotonic() - began)
                 message["headers"] = [*message["headers"], (REQUEST_ID, request_id.encode())]
             await send(message)
 
-        with bound_contextvars(request_id=request_id):
-            await self._app(scope, receive, send_with_id)
+        self._tally.open += 1
+        try:
+            with bound_contextvars(request_id=request_id):
+                await self._app(scope, receive, send_with_id)
+        finally:
+            self._tally.open -= 1
+
+    def _count(self, scope: Any, status: int, seconds: float) -> None:
+        handler = scope.get("route_handler")
+        operation = operation_of(handler)
+        is_timed = operation is not None and operation.is_timed
+        self._tally.count(status, seconds if is_timed else None)
+        if self._metrics is not None:
+            self._metrics.observe(handler, status, seconds)
 
 
 def bind_path_ids(names: Mapping[str, Any]) -> None:
@@ -56,8 +75,3 @@ def _request_id(scope: Any) -> str:
     if len(given) == 1 and _VALID.fullmatch(given[0]):
         return str(given[0], "ascii")
     return new_request_id()
-
-
-def _is_timed(scope: Any) -> bool:
-    operation = operation_of(scope.get("route_handler"))
-    return operation is not None and operation.is_timed
