@@ -118,6 +118,29 @@ def test_a_slice_that_was_charged_late_leaves_a_shorter_one() -> None:
     assert due == SliceCharge(13_000, 0, 0, is_funded=True, next_seconds=7)
 
 
+def test_an_attempt_without_credit_is_paid_although_it_is_stopped_late() -> None:
+    """Asked to stop as late as the leader may look, and stopped as late again."""
+    times = replace(TIMES, late_seconds=2.0)
+    work = billable(hold_micro=14_000, charged_micro=10_000, held_back_micro=10_000)
+    first = charge_slice(work, after(10), 0, times)
+    assert first == SliceCharge(0, 0, 0, is_funded=True, next_seconds=8)
+    asked = after(10 + first.next_seconds + times.late_seconds / 2)
+    last = charge_slice(work, asked, 0, times)
+    assert not last.is_funded
+    stopped = asked + timedelta(seconds=last.next_seconds + times.late_seconds / 2)
+    paid = replace(
+        work, charged_micro=10_000 + last.charge_micro, hold_micro=14_000 - last.charge_micro
+    )
+    assert settle(paid, cost_micro(paid, stopped)).shortfall_micro == 0
+
+
+def test_full_holds_are_enough_although_the_leader_looks_seldom() -> None:
+    due = charge_slice(
+        billable(hold_micro=24_000), after(10), 10**9, replace(TIMES, late_seconds=99)
+    )
+    assert due.is_funded and due.next_seconds == 10
+
+
 def test_a_late_slice_is_charged_from_the_credit_as_far_as_it_goes() -> None:
     work = billable(hold_micro=24_000)
     assert charge_slice(work, after(60), 10**9, TIMES).charge_micro == 60_000

@@ -26,6 +26,8 @@ class SettleTimes(Struct, frozen=True):
 
     slice_seconds: float = 300.0
     checkpoint_seconds: float = 60.0
+    # How late a task may be asked to stop, and be stopped, in all: it is paid for until then.
+    late_seconds: float = 0.0
 
     def funded_seconds(self, run_seconds: float) -> float:
         """How much of the remaining time a hold covers."""
@@ -141,7 +143,9 @@ def charge_slice(
     charged = replace(work, charged_micro=work.charged_micro + charge)
     released = work.charged_micro - work.held_back_micro
     kept_seconds = _funded_seconds(work, work.hold_micro + top_up - charge)
-    runs_on = min(kept_seconds - times.checkpoint_seconds, times.slice_seconds)
+    # At most half a slice, so that full holds are enough whatever the times are.
+    reserved_seconds = times.checkpoint_seconds + min(times.late_seconds, times.slice_seconds / 2)
+    runs_on = min(kept_seconds - reserved_seconds, times.slice_seconds)
     if kept_seconds >= left_seconds:
         runs_on = times.slice_seconds
     is_funded = runs_on >= _SHORTEST_SLICE * times.slice_seconds

@@ -262,7 +262,9 @@ class ServerSettings(ChainSettings, frozen=True, kw_only=True):
 
     @property
     def settle_times(self) -> SettleTimes:
-        return SettleTimes(self.settle_seconds, self.checkpoint_seconds)
+        # Late by one look before a task is asked to stop, and by one before it is stopped.
+        late_seconds = 2 * self.settle_poll_seconds
+        return SettleTimes(self.settle_seconds, self.checkpoint_seconds, late_seconds)
 
 
 def read_settings(

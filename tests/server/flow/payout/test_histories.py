@@ -1,7 +1,5 @@
 """Random histories of a pool with a contract: propose, accept, claim and deposit among the rest."""
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from potluck.chain.rewards_contract import claim_call
@@ -20,22 +18,20 @@ class ChainHistory(MoneyHistory):
 
     paying: PayingPool
 
-    def steps(self) -> dict[str, tuple[int, Callable[[], Awaitable[None]]]]:
-        return {
-            **super().steps(),
-            "submit": (12, self.submit),
-            "assign": (12, self.assign),
-            "start": (12, self.start),
-            "finish": (16, self.finish),
-            "choose": (1, self.choose_rewards),
-            "mark paid": (1, self.mark_paid),
-            "epoch": (6, self.end_epoch),
-            "deposit": (3, self.deposit),
-            "round": (20, self.round),
-            "blocks": (8, self.add_blocks),
-            "delay": (3, self.pass_delay),
-            "claim": (6, self.claim),
-        }
+    weights = MoneyHistory.weights | {
+        "submit": 12,
+        "assign": 12,
+        "start": 12,
+        "finish": 16,
+        "choose_rewards": 1,
+        "mark_paid": 1,
+        "end_epoch": 6,
+        "deposit": 3,
+        "round": 20,
+        "add_blocks": 8,
+        "pass_delay": 3,
+        "claim": 6,
+    }
 
     async def deposit(self) -> None:
         wallet = Wallet(self.random.choice(("alice", "bob"))).address

@@ -5,22 +5,25 @@ after it, so that nobody learns of it. After each step all invariants hold, and 
 
 - What was held for an attempt is what was paid, taken as a fee, returned, or is still held.
 - Nobody pays more than the price that was agreed, for longer than the limit, or above the ceiling.
-- Accepted work is paid in full.
+- Each end costs exactly what its reason and times say. The one exception: if no slice was charged
+  for longer than the hold covers, because the server was away or the node silent, and the consumer
+  has no credit left, then the provider is not paid for the time beyond it.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.model.account import Role
 from potluck.model.credit import RewardsTo
-from potluck.model.error import PotluckError
+from potluck.model.error import InvalidInput, NotFound, PotluckError
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
-from potluck.model.task import EndReason
+from potluck.model.task import EndReason, Reporter
 from potluck.server.accounts import administration, roles
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.lease import lease
@@ -28,55 +31,35 @@ from potluck.server.flow.settle.cancel import cancel
 from potluck.server.flow.settle.epochs import close_epoch
 from potluck.server.flow.settle.payouts import mark_paid
 from potluck.server.flow.settle.slices import resolve_lost, settle_slices
+from potluck.server.flow.submit.retry import retry_task
 from potluck.server.services import Services
 from potluck.store.database import Connection, Database
 from potluck.store.identity import accounts
 from potluck.store.ledger import epochs
 from potluck.wire.admin import TakeCredit
+from potluck.wire.consumer import RetryTask
 from potluck.wire.money.rewards import PaidRow
-from potluck.wire.provider import Grant, Heartbeat, Started
+from potluck.wire.provider import Grant, Heartbeat, ItemOutcome, ItemsDone, Started
 from tests.server.flow.pool import Pool, done, lease_of, used
-from tests.server.flow.schedule.arrays import succeeded
+from tests.server.flow.settle.money_checks import check_payments, check_sums
 from tests.wallets import Wallet
 
-SLICE, CHECKPOINT = 300.0, 60.0
-# Beyond it the provider may be unpaid: decision 0067.
-_LONGEST_OUTAGE = 1.9 * SLICE
+SLICE, CHECKPOINT, POLL = 300.0, 60.0, 5.0
+# Longer than the holds cover: then a provider may be unpaid if its consumer has no credit.
+_LONGEST_OUTAGE = 4 * SLICE
 # Credits an hour; some are not whole numbers of micro-credits a second.
 PRICES = (0, 1_000_000, 360_000_000, 1_234_567, 99_999_999)
-# What was held, and from the available credit; and where it went.
-_BALANCED = """
-SELECT attempts.id,
-    attempts.finished_at IS NOT NULL AND attempts.held_back_micro = 0 AS is_settled,
-    coalesce(sum(amount_micro) FILTER (WHERE kind = 'hold' AND purse = 'held'), 0)
-        - coalesce(sum(amount_micro) FILTER (
-            WHERE kind = 'charge' AND purse = 'available'), 0) AS held,
-    coalesce(sum(amount_micro) FILTER (
-        WHERE kind IN ('reward', 'release', 'fee') AND purse = 'available'), 0) AS paid,
-    coalesce(sum(amount_micro) FILTER (WHERE purse = 'fees'), 0) AS fee,
-    coalesce(sum(amount_micro) FILTER (
-        WHERE kind IN ('refund', 'reversal') AND purse = 'available'), 0) AS returned,
-    coalesce(sum(amount_micro) FILTER (WHERE purse IN ('held', 'held_back')), 0) AS still_held
-FROM attempts LEFT JOIN ledger_entries ON attempt_id = attempts.id GROUP BY attempts.id
+REPORTED = [reason for reason in EndReason if reason.facts.reporter is not Reporter.SERVER]
+OF_ITEMS = [reason for reason in EndReason if reason.facts.reporter is Reporter.ITEM]
+_EXIT_CODES = {EndReason.COMPLETED: 0, EndReason.EXIT_STATUS: 1}
+# How long attempts ran that have a price, and for how long the credit in them is enough.
+_RUNNING = """
+SELECT id, extract(epoch FROM now() - started_at)::double precision
+    - (charge_micro + hold_micro) * 3600.0 / price_micro_per_hour AS uncovered_seconds
+FROM attempts WHERE state = 'running' AND price_micro_per_hour > 0
 """
-_CEILING = """
-SELECT attempts.*, tasks.requirements FROM attempts JOIN tasks ON tasks.id = task_id
-WHERE price_micro_per_hour
-        > coalesce((requirements ->> 'max_price_micro_per_hour')::bigint, price_micro_per_hour)
-    OR attempts.charge_micro > price_micro_per_hour * run_seconds_limit / 3600
-    OR attempts.charge_micro
-        > price_micro_per_hour * coalesce(extract(epoch FROM
-            coalesce(attempts.finished_at, now()) - attempts.started_at), 0) / 3600
-"""
-# A range of an array is paid by its items. A node that reports less than a checkpoint has secured
-# keeps what it was paid. One that was asked to stop for lack of credit is paid for as long as the
-# hold covers, and here more time may pass at once.
-_UNPAID = """
-SELECT * FROM attempts
-WHERE state = 'succeeded' AND items IS NULL AND unfunded_at IS NULL
-    AND charge_micro < floor(price_micro_per_hour
-    * round(1e6 * least(run_seconds_limit, (usage ->> 'run_seconds')::double precision,
-        extract(epoch FROM finished_at - started_at)))::numeric / 3600000000)
+_NEXT_SLICE = """
+SELECT extract(epoch FROM min(next_slice_at) - now())::double precision FROM attempts
 """
 
 
@@ -113,14 +96,46 @@ class Held(Struct, frozen=True):
     node_id: NodeId
     grant: Grant
     is_started: bool = False
+    open_items: tuple[int, ...] = ()
 
 
 def shorten_slices(pool: Pool) -> None:
-    settings = replace(pool.services.settings, settle_seconds=SLICE, checkpoint_seconds=CHECKPOINT)
+    settings = replace(
+        pool.services.settings,
+        settle_seconds=SLICE,
+        checkpoint_seconds=CHECKPOINT,
+        settle_poll_seconds=POLL,
+    )
     pool.services = replace(pool.services, settings=settings)
 
 
 class MoneyHistory:
+    # How likely each step is; a history of a pool with a chain adds to them.
+    weights: ClassVar[dict[str, float]] = {
+        "submit": 10,
+        "assign": 10,
+        "start": 8,
+        "interval": 12,
+        "outage": 2,
+        "write_log": 2,
+        "report_items": 4,
+        "checkpoint": 3,
+        "beat": 3,
+        "lose": 2,
+        "resolve": 2,
+        "finish": 6,
+        "cancel": 1,
+        "retry": 2,
+        "leave": 0.5,
+        "change_price": 1,
+        "change_fee": 1,
+        "grant": 4,
+        "revoke": 1,
+        "choose_rewards": 2,
+        "end_epoch": 3,
+        "mark_paid": 3,
+    }
+
     def __init__(self, pool: Pool, seed: int) -> None:
         self.random = Random(seed)
         self.pool = pool
@@ -129,11 +144,13 @@ class MoneyHistory:
         self.owners: dict[NodeId, AccountId] = {}
         self.machines: dict[NodeId | None, str] = {}
         self.carol = AccountId("")
+        self.dave = AccountId("")
         self.tasks: dict[TaskId, AccountId] = {}
         self.keys = 0
-        self.reliable = pool.services
-        self.unsettled_seconds = 0.0
-        self.crashes = 0
+        self.uncovered_seconds: dict[str, float] = {}
+        self.unpaid: set[str] = set()
+        self.ends: Counter[str] = Counter()
+        self.crashes: Counter[str] = Counter()
 
     @classmethod
     async def begin(cls, pool: Pool, seed: int) -> "MoneyHistory":
@@ -143,12 +160,13 @@ class MoneyHistory:
         return history
 
     async def prepare(self) -> None:
-        """Two owners, credit, and work that was paid."""
+        """Two owners, a rich consumer and a poor one, and work that was paid."""
         pool = self.pool
         async with pool.services.database.transaction() as connection:
             carol = await accounts.add(connection, Wallet("carol").address, {Role.PROVIDER})
-        assert carol is not None
-        self.carol = carol.id
+            dave = await accounts.add(connection, Wallet("dave").address, {Role.CONSUMER})
+        assert carol is not None and dave is not None
+        self.carol, self.dave = carol.id, dave.id
         for owner in (pool.bob, carol.id):
             await self.offer(owner)
         await pool.give(pool.alice, 5_000_000_000)
@@ -159,13 +177,16 @@ class MoneyHistory:
         async with self.pool.services.database.transaction() as connection:
             for owner in set(self.owners.values()):
                 await epochs.set_rewards_to(connection, owner, RewardsTo.PAYOUT)
-        await self.pool.submit(run_seconds=8000.0)
+        await self._submit_long(self.pool.alice)
         await self.end_epoch()
-        for step in (self.assign, self.start, self.late_interval, self.late_interval):
+        for step in (self.assign, self.start):
             await step()
             await self.check()
+        for _ in range(4):
+            await self._let_pass(SLICE)
+            await self.check()
         (held,) = self.held.values()
-        await self._report_end(held, EndReason.COMPLETED)
+        await self.report_end(held, EndReason.COMPLETED)
         await self.check()
         await self.end_epoch()
         await self.check()
@@ -180,28 +201,27 @@ class MoneyHistory:
     def owner_view(self, node_id: NodeId) -> Pool:
         return self.view(self.pool.alice, self.owners[node_id])
 
-    def steps(self) -> dict[str, tuple[int, Callable[[], Awaitable[None]]]]:
-        """Each with its weight; a history of a pool with a chain adds to them."""
-        return {
-            "submit": (8, self.submit),
-            "assign": (8, self.assign),
-            "start": (8, self.start),
-            "interval": (12, self.interval),
-            "late interval": (1, self.late_interval),
-            "checkpoint": (3, self.checkpoint),
-            "beat": (3, self.beat),
-            "lose": (2, self.lose),
-            "resolve": (2, self.resolve),
-            "finish": (6, self.finish),
-            "cancel": (1, self.cancel),
-            "price": (1, self.change_price),
-            "fee": (1, self.change_fee),
-            "grant": (2, self.grant),
-            "revoke": (1, self.revoke),
-            "choose": (2, self.choose_rewards),
-            "epoch": (3, self.end_epoch),
-            "mark paid": (3, self.mark_paid),
-        }
+    async def fill(self) -> None:
+        """There is something to do for every step."""
+        await self.drain()
+        await self.pool.give(self.dave, 30_000_000)
+        await self._submit_long(self.pool.alice)
+        await self._submit_long(self.dave)
+        await self._submit_long(self.pool.alice, items=1)
+        for step in (self.assign, self.start, self.interval, self.interval, self.beat):
+            await step()
+            await self.check()
+        await self._submit_long(self.pool.alice)
+        await self.assign()
+        # The next slices are due.
+        await self._move_clock(SLICE)
+        await self._note_uncovered(is_new=True)
+
+    async def _submit_long(self, consumer: AccountId, **changes: Any) -> None:
+        self.keys += 1
+        view = self.view(consumer, self.pool.bob)
+        task = await view.submit(f"fill {self.keys}", run_seconds=8000.0, **changes)
+        self.tasks[task.id] = consumer
 
     async def run(self, count: int) -> None:
         for _ in range(count):
@@ -209,19 +229,32 @@ class MoneyHistory:
         await self.drain()
 
     async def step(self) -> None:
-        steps = self.steps()
-        (name,) = self.random.choices(list(steps), [weight for weight, _ in steps.values()])
-        transaction = self.random.randrange(4) if self.random.random() < 0.3 else None
-        services = self.pool.services
-        if transaction is not None:
-            is_committed = self.random.random() < 0.5
-            name += f" that crashes at {transaction}, {'after' if is_committed else 'before'}"
-            self.pool.services = _crashing(services, transaction, is_committed)
+        (name,) = self.random.choices(list(self.weights), list(self.weights.values()))
+        if self.random.random() < 0.3:
+            await self.take_crashing(name, self.random.randrange(4), self.random.random() < 0.5)
+        else:
+            await self.take(name)
+
+    async def take(self, name: str) -> None:
         self.trace.append(name)
         try:
-            await steps[name.partition(" that")[0]][1]()
+            await getattr(self, name)()
+        except PotluckError as error:
+            self.trace[-1] += f": {error}"
+        await self.check()
+
+    async def take_crashing(self, name: str, transaction: int, is_committed: bool) -> bool:
+        """Whether the step had so many transactions, and crashed at this one."""
+        services = self.pool.services
+        moment = "after" if is_committed else "before"
+        self.trace.append(f"{name} that crashes at {transaction}, {moment}")
+        self.pool.services = _crashing(services, transaction, is_committed)
+        has_crashed = False
+        try:
+            await getattr(self, name)()
         except Crash:
-            self.crashes += 1
+            has_crashed = True
+            self.crashes[self.trace[-1]] += 1
         except PotluckError as error:
             self.trace[-1] += f": {error}"
         finally:
@@ -229,14 +262,17 @@ class MoneyHistory:
             settings = replace(services.settings, fee_basis_points=fee)
             self.pool.services = replace(services, settings=settings)
         await self.check()
+        return has_crashed
 
     async def submit(self) -> None:
-        consumer = self.random.choice((*3 * (self.pool.alice,), self.pool.bob))
+        consumer = self.random.choice((*2 * (self.pool.alice,), self.pool.bob, *2 * (self.dave,)))
         limits: dict[str, Any] = {"run_seconds": self.random.choice((120.0, 1000.0, 8000.0))}
         if self.random.random() < 0.15:
             limits["max_price_micro_per_hour"] = self.random.choice(PRICES)
+        if self.random.random() < 0.3:
+            limits["items"] = self.random.randint(1, 6)
         if self.random.random() < 0.2:
-            limits["items"] = self.random.randint(1, 4)
+            limits["stop_after_silence_seconds"] = 60.0
         self.keys += 1
         key = f"submit {self.keys - self.random.randrange(2)}"  # some are sent again
         task = await self.view(consumer, self.pool.bob).submit(key, max_attempts=3, **limits)
@@ -245,11 +281,18 @@ class MoneyHistory:
     async def assign(self) -> None:
         await self.pool.sql("UPDATE tasks SET not_before = NULL WHERE not_before IS NOT NULL")
         await self.pool.plan()
-        for node_id in list(self.owners):
+        for node_id, owner in list(self.owners.items()):
             held = [each.grant for each in self.held.values() if each.node_id == node_id]
             leases = [lease_of(grant) for grant in held]
-            for grant in await self.owner_view(node_id).fetch(node_id, *leases):
-                self.held.setdefault(grant.attempt_id, Held(node_id, grant))
+            try:
+                grants = await self.owner_view(node_id).fetch(node_id, *leases)
+            except NotFound:  # it left, and crashed before it came again
+                await self.offer(owner, node_id)
+                continue
+            for grant in grants:
+                items = tuple(item for part in grant.items for item in range(part.start, part.end))
+                held_now = Held(node_id, grant, open_items=items)
+                self.held.setdefault(grant.attempt_id, held_now)
 
     async def start(self) -> None:
         for attempt_id, held in list(self.held.items()):
@@ -259,12 +302,29 @@ class MoneyHistory:
                 self.held[attempt_id] = replace(held, is_started=True)
 
     async def interval(self) -> None:
-        await self._let_pass(self.random.uniform(10, SLICE))
-        await self._settle()
+        await self._let_pass(self.random.uniform(10, 1.5 * SLICE))
 
-    async def late_interval(self) -> None:
-        await self._let_pass(_LONGEST_OUTAGE)
-        await self._settle()
+    async def outage(self) -> None:
+        """No slice is charged meanwhile; then all that are due, in one go."""
+        await self._move_clock(self.random.uniform(SLICE, _LONGEST_OUTAGE))
+        await self._note_uncovered(is_new=True)
+        await settle_slices(self.pool.services, self.pool.leads)
+
+    async def write_log(self) -> None:
+        """A failure with output is charged."""
+        for held in list(self.held.values())[:1]:
+            offset = await self.pool.sql(
+                "SELECT log_pieces FROM attempts WHERE id = $1", held.grant.attempt_id
+            )
+            view = self.owner_view(held.node_id)
+            await view.say(held.node_id, lease_of(held.grant), offset, "a line")
+
+    async def report_items(self) -> None:
+        ranges = [held for held in self.held.values() if held.is_started and held.open_items]
+        if ranges:
+            held = self.random.choice(ranges)
+            count = self.random.randint(1, len(held.open_items))
+            await self._report_items(held, self.random.sample(held.open_items, count))
 
     async def checkpoint(self) -> None:
         await self.pool.sql(
@@ -284,7 +344,9 @@ class MoneyHistory:
             for attempt_id in answer.stop:
                 self.held.pop(attempt_id, None)
             for attempt_id in answer.unfunded:
-                await self._report_end(self.held[attempt_id], EndReason.CREDIT)
+                await self.report_end(self.held[attempt_id], EndReason.CREDIT)
+        # A node that was silent for long has worked without a hold.
+        await self._note_uncovered(is_new=True)
 
     async def lose(self) -> None:
         await self.pool.sql(
@@ -298,10 +360,34 @@ class MoneyHistory:
         await resolve_lost(self.pool.services, self.pool.leads)
 
     async def finish(self) -> None:
-        started = [held for held in self.held.values() if held.is_started]
-        if started:
-            reasons = (EndReason.COMPLETED, EndReason.COMPLETED, EndReason.EXIT_STATUS)
-            await self._report_end(self.random.choice(started), self.random.choice(reasons))
+        """With any reason that a node may report, plausible or not; half of them with success."""
+        if self.held:
+            reason = self.random.choice((*len(REPORTED) * (EndReason.COMPLETED,), *REPORTED))
+            held = self.random.choice(list(self.held.values()))
+            if reason is EndReason.COMPLETED and held.is_started and held.open_items:
+                await self._report_items(held, held.open_items, (EndReason.COMPLETED,))
+                held = self.held[held.grant.attempt_id]
+            await self.report_end(held, reason)
+
+    async def retry(self) -> None:
+        ended = await self.pool.sql("SELECT array_agg(id) FROM tasks WHERE finished_at < now()")
+        known = [task_id for task_id in self.tasks if task_id in ended]
+        if known:
+            task_id = self.random.choice(known)
+            consumer = self.tasks[task_id]
+            self.keys += 1
+            retried = await retry_task(
+                self.pool.services, consumer, task_id, RetryTask(), f"retry {self.keys}"
+            )
+            self.tasks[retried.id] = consumer
+
+    async def leave(self) -> None:
+        """A node gives everything back, and comes again."""
+        node_id = self.random.choice(list(self.owners))
+        view = self.owner_view(node_id)
+        await lease.leave(self.pool.services, view.bobs, node_id)
+        self.held = {key: held for key, held in self.held.items() if held.node_id != node_id}
+        await self.offer(self.owners[node_id], node_id)
 
     async def cancel(self) -> None:
         if self.tasks:
@@ -319,13 +405,15 @@ class MoneyHistory:
         self.pool.services = replace(self.pool.services, settings=settings)
 
     async def grant(self) -> None:
-        amount = self.random.choice((1, 10_000_000, 2_000_000_000))
-        account = self.random.choice((self.pool.alice, self.pool.bob))
+        """Dave gets enough for some minutes."""
+        account = self.random.choice((self.pool.alice, self.pool.bob, *3 * (self.dave,)))
+        most = 30_000_000 if account == self.dave else 2_000_000_000
+        amount = self.random.choice((1, 10_000_000, most))
         await roles.grant(self.pool.services, self.pool.alice, account, amount, None)
 
     async def revoke(self) -> None:
         taken = TakeCredit(self.random.choice((1, 1_000_000, 3_000_000_000)), "a test")
-        account = self.random.choice((self.pool.alice, self.pool.bob, self.carol))
+        account = self.random.choice((self.pool.alice, self.pool.bob, self.carol, self.dave))
         await administration.take(self.pool.services, self.pool.alice, account, taken)
 
     async def choose_rewards(self) -> None:
@@ -366,6 +454,7 @@ class MoneyHistory:
             )
         for task in tasks:
             await cancel(self.pool.services, task["account_id"], task["id"])
+            await self.check()  # the next one may return credit
         while await resolve_lost(self.pool.services, self.pool.leads):
             pass
         await self.end_epoch()
@@ -383,48 +472,84 @@ class MoneyHistory:
 
     async def _check_money(self) -> None:
         async with self.pool.services.database.transaction() as connection:
-            for row in await connection.fetch(_BALANCED):
-                moved = row["paid"] + row["fee"] + row["returned"]
-                assert row["held"] == moved + row["still_held"], dict(row)
-                assert not row["is_settled"] or row["still_held"] == 0, dict(row)
-            above = await connection.fetch(_CEILING)
-            assert not above, f"paid above the agreed price: {[dict(row) for row in above]}"
-            unpaid = await connection.fetch(_UNPAID)
-            assert not unpaid, f"accepted and not paid: {[dict(row) for row in unpaid]}"
+            await check_sums(connection)
+            unpaid = await check_payments(connection, self.uncovered_seconds)
+            left = await connection.fetch(
+                "SELECT attempts.id, available_micro FROM attempts"
+                " JOIN balances ON account_id = consumer_id"
+                " WHERE attempts.id = ANY($1) AND available_micro > 0",
+                list(unpaid - self.unpaid),
+            )
+        assert not left, f"credit was left, and work is not paid: {[dict(row) for row in left]}"
+        self.unpaid = unpaid
 
     async def _let_pass(self, seconds: float) -> None:
-        """As if all that runs had begun earlier. No outage is longer than what holds cover."""
-        if self.unsettled_seconds + seconds > _LONGEST_OUTAGE:
-            await settle_slices(self.reliable, self.pool.leads)
-            self.unsettled_seconds = 0.0
-        self.unsettled_seconds += seconds
+        """Slices are charged as they come, each as late as the leader may look."""
+        while seconds > 0:
+            next_slice = await self.pool.sql(_NEXT_SLICE)
+            due = seconds if next_slice is None else next_slice + self.random.uniform(0, POLL)
+            passed = min(seconds, max(0.0, due))
+            await self._move_clock(passed)
+            await self._note_uncovered(is_new=False)
+            seconds -= passed
+            if passed >= due:
+                await settle_slices(self.pool.services, self.pool.leads)
+
+    async def _move_clock(self, seconds: float) -> None:
+        """As if all that happened had happened earlier."""
         await self.pool.sql(
             """UPDATE attempts SET started_at = started_at - how, fetched_at = fetched_at - how,
+                finished_at = finished_at - how, heard_since = heard_since - how,
                 next_slice_at = next_slice_at - how, checkpoint_at = checkpoint_at - how
-            FROM make_interval(secs => $1) AS how WHERE finished_at IS NULL""",
+            FROM make_interval(secs => $1) AS how""",
             seconds,
         )
 
-    async def _settle(self) -> None:
-        await settle_slices(self.pool.services, self.pool.leads)
-        self.unsettled_seconds = 0.0
+    async def _note_uncovered(self, *, is_new: bool) -> None:
+        """For how long attempts ran without credit in them.
 
-    async def _report_end(self, held: Held, reason: EndReason) -> None:
+        They may begin to only in an outage or a silence; the time for a checkpoint follows.
+        """
+        async with self.pool.services.database.transaction() as connection:
+            for row in await connection.fetch(_RUNNING):
+                if row["uncovered_seconds"] > 0 and (is_new or row["id"] in self.uncovered_seconds):
+                    # A second for what the test itself takes until the end.
+                    self.uncovered_seconds[row["id"]] = row["uncovered_seconds"] + 1
+
+    async def _report_items(
+        self,
+        held: Held,
+        items: Sequence[int],
+        reasons: Sequence[EndReason] = (*OF_ITEMS, *len(OF_ITEMS) * (EndReason.COMPLETED,)),
+    ) -> None:
+        seconds = await self._ran_seconds(held) / 2 / max(1, len(held.open_items))
+        outcomes = tuple(
+            ItemOutcome(item, reason, seconds, _EXIT_CODES.get(reason))
+            for item in items
+            for reason in (self.random.choice(reasons),)
+        )
+        report = ItemsDone(lease_of(held.grant), outcomes)
+        await self.owner_view(held.node_id).report(held.node_id, report)
+        left = tuple(item for item in held.open_items if item not in items)
+        self.held[held.grant.attempt_id] = replace(held, open_items=left)
+
+    async def report_end(self, held: Held, reason: EndReason) -> None:
         view, grant = self.owner_view(held.node_id), held.grant
+        seconds = await self._ran_seconds(held) * self.random.choice((0.5, 1.0, 2.0))
+        ended = done(grant, reason, usage=used(seconds), exit_code=_EXIT_CODES.get(reason))
+        (answer,) = await view.report(held.node_id, ended)
+        self.trace[-1:] = [f"{self.trace[-1]} ({reason}: {answer})" if self.trace else reason]
+        self.ends[f"{reason} {answer}"] += 1
+        if answer != InvalidInput.code:
+            self.held.pop(grant.attempt_id, None)
+
+    async def _ran_seconds(self, held: Held) -> float:
         ran = await self.pool.sql(
             "SELECT extract(epoch FROM now() - started_at)::double precision FROM attempts"
             " WHERE id = $1",
-            grant.attempt_id,
+            held.grant.attempt_id,
         )
-        seconds = (ran or 0.0) * self.random.choice((0.5, 1.0, 2.0))
-        items = [item for part in grant.items for item in range(part.start, part.end)]
-        if items and reason is EndReason.COMPLETED:
-            part = succeeded(grant, *items, seconds=seconds / len(items) / 2)
-            await view.report(held.node_id, part)
-        exit_code = {EndReason.COMPLETED: 0, EndReason.EXIT_STATUS: 1}.get(reason)
-        ended = done(grant, reason, usage=used(seconds), exit_code=exit_code)
-        await view.report(held.node_id, ended)
-        self.held.pop(grant.attempt_id, None)
+        return ran or 0.0
 
     def _any_held(self) -> str:
         return self.random.choice(list(self.held)) if self.held else ""

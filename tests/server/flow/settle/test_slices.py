@@ -234,7 +234,9 @@ async def test_a_node_that_does_not_stop_is_stopped_when_the_credit_is_used_up(p
     paid = (await pool.balance(pool.bob)).available_micro
     left = (await pool.balance(pool.alice)).available_micro
     assert paid + left == credit
-    assert left < SECOND_MICRO, "the clock of the machine may be corrected meanwhile"
+    # Kept for a leader that looks late, twice; and the machine's clock may be corrected meanwhile.
+    late_seconds = 2 * pool.services.settings.settle_poll_seconds
+    assert left < (late_seconds + 1) * SECOND_MICRO
     await pool.check()
 
 
