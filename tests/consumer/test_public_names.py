@@ -174,7 +174,7 @@ PARTS = {
     ],
     "receipts": [
         "attempts(side?)",
-        "export(side?, node_id?)",
+        "export(side?, node_id?, after?, most?)",
         "page(side?, cursor?, limit?)",
         "signed(side?, node_id?)",
     ],

@@ -77,16 +77,17 @@ def test_an_unknown_field_would_be_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
-@pytest.mark.parametrize("name", ["potluck-server", "potluck-provider"])
+@pytest.mark.parametrize("name", ["potluck-server", "potluck-provider", "potluck-treasury"])
 def test_systemd_takes_the_units(name: str, tmp_path: Path) -> None:
     unit = written_unit(name, tmp_path)
     assert run("systemd-analyze", "verify", "--man=no", unit) == ""
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
-def test_the_server_is_exposed_to_little(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["potluck-server", "potluck-treasury"])
+def test_the_server_is_exposed_to_little(name: str, tmp_path: Path) -> None:
     """systemd's own measure, from 0 to 10; a unit without walls has 9.6."""
-    unit = written_unit("potluck-server", tmp_path)
+    unit = written_unit(name, tmp_path)
     run("systemd-analyze", "security", "--offline=true", "--threshold=20", unit)
 
 

@@ -85,7 +85,7 @@ def test_a_provider_that_is_killed_after_it_signed_sends_the_receipt_later(
     assert table.returncode == 0 and table.stdout.count("signed") == len(listed), table.stdout
     done = command(server, home, "receipts", "export", export)
     assert done.returncode == 0, done.stderr
-    good = command(server, home, "receipts", "verify", export, "--server-address", address)
+    good = command(server, home, "receipts", "verify", export, "--signer", address)
     assert good.returncode == 0 and "2 receipts of 2 attempts are good" in good.stdout, good
     kept = export.read_text().splitlines(keepends=True)
     export.write_text("".join(kept[1:]))

@@ -9,6 +9,7 @@ from potluck.consumer.http.transport import Transport, call_api, iter_pages
 from potluck.model.error import Unavailable
 from potluck.wire import routes
 from potluck.wire.signing.receipt import (
+    MOST_EXPORTED,
     ExportEnd,
     ReceiptPage,
     ReceiptSide,
@@ -17,6 +18,12 @@ from potluck.wire.signing.receipt import (
     SignedReceipt,
     receipt_digest,
 )
+
+
+class ReceiptExport(msgspec.Struct, frozen=True):
+    lines: tuple[bytes, ...]
+    receipts: int
+    next_after: int | None  # if there are more
 
 
 class Receipts:
@@ -50,24 +57,39 @@ class Receipts:
             yield from page.receipts
 
     def export(
-        self, side: ReceiptSide = ReceiptSide.PROVIDER, node_id: str | None = None
-    ) -> Iterator[bytes]:
-        """JSON lines that `potluck receipts verify` checks; the last one is signed by the server.
+        self,
+        side: ReceiptSide = ReceiptSide.PROVIDER,
+        node_id: str | None = None,
+        after: int = 0,
+        most: int = MOST_EXPORTED,
+    ) -> "ReceiptExport":
+        """At most so many receipts, as JSON lines that `potluck receipts verify` checks; the last
+        line is signed by the server. `next_after` of the export begins the next one.
 
         Raises Unavailable if receipts were added out of order meanwhile: export again.
         """
-        digest, last = hashlib.sha256(), 0
-        for page in self._pages(side, node_id):
+        lines, digest = list[bytes](), hashlib.sha256()
+        last, is_complete = after, True
+        for page in self._pages(side, node_id, after):
+            if len(lines) + len(page.receipts) > most:
+                is_complete = False
+                break
             for one in page.receipts:
                 digest.update(receipt_digest(one.receipt))
-                yield msgspec.json.encode(one)
+                lines.append(msgspec.json.encode(one))
             last = max(last, page.last)
-        query = {"side": side, "node_id": node_id, "last": last}
+        query = {"side": side, "node_id": node_id, "after": after, "last": last}
         end = call_api(self._transport, routes.END_RECEIPTS, ExportEnd, query=query)
         if end.digest != digest.hexdigest():
             raise Unavailable("Receipts were added meanwhile.", "Export them again.")
-        yield msgspec.json.encode(end)
+        return ReceiptExport(
+            (*lines, msgspec.json.encode(end)), len(lines), None if is_complete else last
+        )
 
-    def _pages(self, side: ReceiptSide, node_id: str | None) -> Iterator[ReceiptPage]:
+    def _pages(
+        self, side: ReceiptSide, node_id: str | None, after: int = 0
+    ) -> Iterator[ReceiptPage]:
         query = {"side": side, "node_id": node_id}
-        return iter_pages(self._transport, routes.EXPORT_RECEIPTS, ReceiptPage, query)
+        return iter_pages(
+            self._transport, routes.EXPORT_RECEIPTS, ReceiptPage, query, after or None
+        )

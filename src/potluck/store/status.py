@@ -50,11 +50,16 @@ async def read_facts(connection: Connection) -> PoolFacts:
 
 async def read_ledger_sum(connection: Connection) -> int | None:
     """None if adding up takes too long; the caller's transaction is over then."""
-    await connection.execute(*_sql.limit_time(timeout=_LEDGER_TIMEOUT))
+    await limit_statement_time(connection, _LEDGER_TIMEOUT)
     try:
         return await table_copy.ledger_sum(connection)
     except asyncpg.QueryCanceledError:
         return None
+
+
+async def limit_statement_time(connection: Connection, timeout: str) -> None:
+    """PostgreSQL cancels a statement of this transaction that takes longer."""
+    await connection.execute(*_sql.limit_time(timeout=timeout))
 
 
 async def _instances(connection: Connection, leader: str | None) -> list[InstanceView]:

@@ -26,30 +26,40 @@ def export_receipts(
     node: Annotated[
         str | None, typer.Option(metavar="NODE_ID", help="Only those of this node.")
     ] = None,
+    after: Annotated[
+        int,
+        typer.Option(metavar="PLACE", min=0, help="Only later ones; the last export says where."),
+    ] = 0,
     server: ServerOption = None,
 ) -> None:
     """Export receipts as JSON lines.
 
-    `potluck receipts verify` checks them offline.
+    `potluck receipts verify` checks them offline. An export has at most 100,000 receipts.
     """
     with connect(server) as potluck:
         for attempt in range(_TRIES):
             try:
-                lines = list(potluck.receipts.export(side, node))
+                export = potluck.receipts.export(side, node, after)
                 break
             except Unavailable:
                 if attempt == _TRIES - 1:
                     raise
-    content = b"".join(line + b"\n" for line in lines)
+    content = b"".join(line + b"\n" for line in export.lines)
+    screen = Screen()
     if file == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-        return
+    else:
+        _write(file, content)
+        screen.err.line(f"Wrote {show_count(export.receipts, 'receipt')} to {file}.")
+    if export.next_after is not None:
+        screen.err.line(f"There are more: export them with --after {export.next_after}.")
+
+
+def _write(file: str, content: bytes) -> None:
     try:
         write_atomically(Path(file), content)
     except OSError as error:
         detail = f"{file} cannot be written: {os.strerror(error.errno or 0)}."
         raise BadSettings(detail, "Choose another file.") from error
-    screen = Screen()
-    screen.err.line(f"Wrote {show_count(len(lines) - 1, 'receipt')} to {file}.")

@@ -25,7 +25,9 @@ def verify_receipts(
     file: Annotated[str, typer.Argument(metavar="FILE", help="An export; - for stdin.")],
     server: Annotated[
         str | None,
-        typer.Option("--server-address", metavar="0x…", help="That must have countersigned."),
+        typer.Option(
+            "--signer", metavar="0x…", help="The server's address, which must have countersigned."
+        ),
     ] = None,
     node_key: Annotated[
         list[str] | None,

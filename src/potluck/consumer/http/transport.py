@@ -362,10 +362,13 @@ P = TypeVar("P", bound=_Page)
 
 
 def iter_pages(
-    transport: Transport, route: Route, kind: type[P], query: Mapping[str, object] | None = None
+    transport: Transport,
+    route: Route,
+    kind: type[P],
+    query: Mapping[str, object] | None = None,
+    cursor: str | int | None = None,
 ) -> Iterator[P]:
-    """All pages of a list, fetched as needed."""
-    cursor: str | int | None = None
+    """All pages of a list, from the cursor on, fetched as needed."""
     while True:
         page = call_api(transport, route, kind, query={**(query or {}), "cursor": cursor})
         yield page

@@ -43,6 +43,7 @@ from potluck.wire.signing.receipt import (
 Side = Annotated[ReceiptSide, QueryParameter(name="side")]
 Node = Annotated[str | None, QueryParameter(name="node_id", max_length=64, required=False)]
 Place = Annotated[int | None, QueryParameter(name="cursor", ge=1, le=2**63 - 1, required=False)]
+FirstPlace = Annotated[int, QueryParameter(name="after", ge=0, le=2**63 - 1, required=False)]
 LastPlace = Annotated[int, QueryParameter(name="last", ge=0, le=2**63 - 1)]
 
 # Examples.
@@ -132,9 +133,12 @@ async def end_receipts(
     last: LastPlace,
     side: Side = ReceiptSide.PROVIDER,
     node_id: Node = None,
+    after: FirstPlace = 0,
 ) -> ExportEnd:
-    """Signs how many receipts an export up to `last` of its last page has, and a digest of them."""
-    return await sign_export(services, _selection(request, side, node_id, until=last))
+    """Signs how many receipts an export has, from behind `after` up to `last` of its last page, and
+    a digest of them. At most 100,000 are signed at once: export what is more in parts.
+    """
+    return await sign_export(services, _selection(request, side, node_id, after, last))
 
 
 def _selection(

@@ -126,7 +126,14 @@ async def rewards(request: CallerRequest, services: Services, since: SinceDay = 
     async with services.database.transaction() as connection:
         standing = await epochs.standing(connection, request.user.id)
         newest = await epochs.page(connection, NEWEST, 1)
-        total, devices = await read_contribution(connection, request.user.id, begin)
+    async with services.database.transaction() as connection:
+        contribution = await read_contribution(connection, request.user.id, begin)
+    if contribution is None:
+        raise InvalidInput(
+            f"Adding up what your devices did since {first} takes too long.",
+            "Choose a later first day, with `since`.",
+        )
+    total, devices = contribution
     span = [EpochSpan(epoch.number, epoch.starts_at, epoch.ends_at) for epoch in newest]
     return Rewards(
         standing.rewards_to,

@@ -108,16 +108,18 @@ async def page(
 ) -> list[StoredReceipt]:
     is_provider = selection.side is ReceiptSide.PROVIDER
     query = _sql.of_provider if is_provider else _sql.of_consumer
-    rows = await connection.fetch(
-        *query(
-            account_id=selection.account_id,
-            after=selection.after,
-            until=selection.until,
-            node_id=selection.node_id,
-            limit=limit,
-        )
-    )
+    rows = await connection.fetch(*query(selection=selection, limit=limit))
     return [StoredReceipt(row["id"], row["digest"], _signed(row)) for row in rows]
+
+
+async def digests(
+    connection: Connection, selection: ReceiptSelection, limit: int
+) -> list[tuple[int, str]]:
+    """The place and the digest of each, without the receipts."""
+    is_provider = selection.side is ReceiptSide.PROVIDER
+    query = _sql.digests_of_provider if is_provider else _sql.digests_of_consumer
+    rows = await connection.fetch(*query(selection=selection, limit=limit))
+    return [(row["id"], row["digest"]) for row in rows]
 
 
 async def attempt_states(

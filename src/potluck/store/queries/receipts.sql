@@ -55,14 +55,26 @@ UPDATE receipt_chains SET forks = forks + 1 WHERE node_id = :node_id AND chain =
 -- name: of_provider
 -- In the order in which they were taken, which is the order of each chain.
 SELECT id, digest, receipt, node_signature, countersignature, server_signature FROM receipts
-WHERE provider_id = :account_id AND id > :after AND id <= :until
-    AND (:node_id::text IS NULL OR node_id = :node_id)
+WHERE provider_id = :selection.account_id AND id > :selection.after AND id <= :selection.until
+    AND (:selection.node_id::text IS NULL OR node_id = :selection.node_id)
 ORDER BY id LIMIT :limit
 
 -- name: of_consumer
 SELECT id, digest, receipt, node_signature, countersignature, server_signature FROM receipts
-WHERE consumer_id = :account_id AND id > :after AND id <= :until
-    AND (:node_id::text IS NULL OR node_id = :node_id)
+WHERE consumer_id = :selection.account_id AND id > :selection.after AND id <= :selection.until
+    AND (:selection.node_id::text IS NULL OR node_id = :selection.node_id)
+ORDER BY id LIMIT :limit
+
+-- name: digests_of_provider
+SELECT id, digest FROM receipts
+WHERE provider_id = :selection.account_id AND id > :selection.after AND id <= :selection.until
+    AND (:selection.node_id::text IS NULL OR node_id = :selection.node_id)
+ORDER BY id LIMIT :limit
+
+-- name: digests_of_consumer
+SELECT id, digest FROM receipts
+WHERE consumer_id = :selection.account_id AND id > :selection.after AND id <= :selection.until
+    AND (:selection.node_id::text IS NULL OR node_id = :selection.node_id)
 ORDER BY id LIMIT :limit
 
 -- name: attempts_of_provider

@@ -24,6 +24,8 @@ from potluck.wire.signing.signature import text_digest
 NO_HASH = "0" * 64
 # Carried by one heartbeat; the others follow with the next.
 MOST_RECEIPTS = 200
+# The server signs the end of an export with at most this many.
+MOST_EXPORTED = 100_000
 
 HashText = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 ChainId = Annotated[str, Meta(pattern=f"^[0-9a-f]{{32}}{END}")]

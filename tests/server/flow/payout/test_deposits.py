@@ -63,6 +63,27 @@ async def test_a_deposit_in_another_block_is_the_same_one(paying: PayingPool) ->
     assert await available(paying) == CREDIT
 
 
+async def test_a_claim_in_another_block_is_the_same_one(paying: PayingPool) -> None:
+    carol = await paying.add_wallet("carol")
+    paying.rig.deposit(100 * CREDIT, ALICE)
+    paying.mine()
+    await paying.reward(carol, 7 * CREDIT)
+    await paying.close_epoch()
+    await paying.pay_out()
+    assert await paying.claim("carol") == 7 * CREDIT
+    paying.mine()
+    await paying.round()
+    await paying.check_totals()
+    await paying.pool.sql(
+        "UPDATE chain_claims SET block_hash = '\\x00'::bytea, log_index = log_index + 5"
+    )
+    await paying.pool.sql("UPDATE chain_contracts SET scanned_block = -1, scanned_hash = NULL")
+    await paying.round(2)
+    assert await paying.pool.sql("SELECT count(*) FROM chain_claims") == 1
+    assert await halted(paying) is None
+    await paying.check_totals()
+
+
 async def test_a_wallet_gets_its_deposit_when_it_gets_its_account(paying: PayingPool) -> None:
     paying.rig.deposit(CREDIT, Wallet("eve").address)
     paying.mine()

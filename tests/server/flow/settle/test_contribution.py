@@ -35,7 +35,9 @@ async def contributed(
     pool: Pool, since: datetime | None = None
 ) -> tuple[Contribution, list[DeviceContribution]]:
     async with pool.services.database.transaction() as connection:
-        return await read_contribution(connection, pool.bob, since or midnight(2))
+        found = await read_contribution(connection, pool.bob, since or midnight(2))
+    assert found is not None
+    return found
 
 
 async def offered(pool: Pool) -> float:
@@ -181,5 +183,17 @@ async def test_running_attempts_count_until_now_with_what_is_held_back(pool: Poo
 async def test_nobody_sees_the_devices_of_others(pool: Pool) -> None:
     await pool.offer()
     async with pool.services.database.transaction() as connection:
-        total, devices = await read_contribution(connection, pool.alice, midnight(2))
+        found = await read_contribution(connection, pool.alice, midnight(2))
+    assert found is not None
+    total, devices = found
     assert devices == [] and total.offered_seconds == 0
+
+
+async def test_adding_up_for_long_is_given_up(pool: Pool) -> None:
+    """Here it waits for a lock; a year of many devices takes long by itself."""
+    database = pool.services.database
+    async with database.transaction() as holder:
+        await holder.execute("LOCK TABLE ledger_entries IN ACCESS EXCLUSIVE MODE")
+        async with database.transaction() as connection:
+            assert await read_contribution(connection, pool.bob, midnight(2), "50ms") is None
+    assert await contributed(pool)

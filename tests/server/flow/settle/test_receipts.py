@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.consumer.receipt_check import check_receipts
+from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId
 from potluck.model.lease import AttemptState
 from potluck.provider.attempt.receipt_book import ReceiptBook
@@ -355,3 +356,23 @@ async def test_a_lost_attempt_is_signed_when_its_node_comes_back_too_late(
     (one,) = await stored(pool)
     assert one.signed.countersignature.reason == "lease_expired"
     assert one.signed.countersignature.charged_micro == 0
+
+
+async def test_an_export_has_a_bound_and_may_be_continued(
+    pool: Pool, node: SigningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        await finish(node)
+    await node.beat()
+    first, second, third = await stored(pool)
+    monkeypatch.setattr("potluck.server.flow.settle.receipts.MOST_EXPORTED", 2)
+    monkeypatch.setattr("potluck.server.flow.settle.receipts._DIGESTS_PAGE", 1)
+    whole = ReceiptSelection(pool.bob, ReceiptSide.PROVIDER)
+    with pytest.raises(InvalidInput, match="at most 2 receipts"):
+        await sign_export(pool.services, whole)
+    parts = ((0, second.id, [first, second]), (second.id, third.id, [third]))
+    for after, until, expected in parts:
+        end = await sign_export(pool.services, replace(whole, after=after, until=until))
+        lines = [*(msgspec.json.encode(one.signed) for one in expected), msgspec.json.encode(end)]
+        check = check_receipts(lines, end.server, ())
+        assert (check.bad, check.receipts) == (None, len(expected))

@@ -123,7 +123,7 @@ async def _plan(
             return
         is_assigned = await roots.assign(connection, chain.key, root, rewards)
     if is_assigned:
-        log.info("root planned", epoch=number, wallets=len(leaves), total_units=str(total))
+        log.info("root planned", root=number, wallets=len(leaves), total_units=str(total))
 
 
 async def _move(
@@ -135,7 +135,7 @@ async def _move(
         is_moved = await roots.move(connection, chain.key, number, state)
     if is_moved:
         level = log.warning if state is RootState.REVOKED else log.info
-        level("root moved", epoch=number, state=state)
+        level("root moved", root=number, state=state)
 
 
 def _on_chain(root: RewardsRoot | None) -> RootOnChain | None:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import structlog
+from msgspec.structs import replace
 
 from potluck.decide.receipt_chain import AttemptFacts, ReceiptRefusal, SentReceipt, judge_receipts
-from potluck.model.error import NotFound
+from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import AttemptId, NodeId
 from potluck.server.flow.settle.server_signer import server_signer
 from potluck.server.services import Services
@@ -20,6 +21,7 @@ from potluck.store.ledger import receipts
 from potluck.store.ledger.receipts import AddedReceipt, LockedChain, ReceiptSelection
 from potluck.store.nodes.nodes import Owner
 from potluck.wire.signing.receipt import (
+    MOST_EXPORTED,
     Countersignature,
     CountersignedReceipt,
     ExportEnd,
@@ -34,7 +36,7 @@ from potluck.wire.signing.signature import Signer, recover
 
 log = structlog.get_logger()
 
-_EXPORT_PAGE = 1_000
+_DIGESTS_PAGE = 10_000
 
 
 async def take_receipts(
@@ -96,20 +98,26 @@ async def take_receipts(
 
 
 async def sign_export(services: Services, selection: ReceiptSelection) -> ExportEnd:
-    """The last line of an export: how many receipts it has, and a digest of them in order."""
+    """The last line of an export: how many receipts it has, and a digest of them in order.
+
+    An export has a bound, so that one request does not read what an account has of years.
+    """
     digest, count, after = hashlib.sha256(), 0, selection.after
     while True:
-        part = ReceiptSelection(
-            selection.account_id, selection.side, after, selection.until, selection.node_id
-        )
-        async with services.database.transaction() as connection:
-            found = await receipts.page(connection, part, _EXPORT_PAGE)
-        for one in found:
-            digest.update(bytes.fromhex(one.digest))
+        part = replace(selection, after=after)
+        async with services.database.statement() as connection:
+            found = await receipts.digests(connection, part, _DIGESTS_PAGE)
+        for _, one in found:
+            digest.update(bytes.fromhex(one))
         count += len(found)
-        if len(found) < _EXPORT_PAGE:
+        if count > MOST_EXPORTED:
+            raise InvalidInput(
+                f"An export has at most {MOST_EXPORTED:,} receipts.",
+                "Export the rest by itself, after the last of this one.",
+            )
+        if len(found) < _DIGESTS_PAGE:
             break
-        after = found[-1].id
+        after = found[-1][0]
     signer = server_signer(services)
     end = ExportEnd(
         signer.address,
