@@ -12,6 +12,7 @@ from potluck.cli.main import DeferredCommand, build_program
 from potluck.consumer.files.files import MOST_VALUE_BYTES
 from potluck.consumer.functions.options import FunctionOptions, parse_options, rename_aliases
 from potluck.local.task_options import OPTIONS, OptionSource, TaskOption, read_option
+from potluck.model.blob import VolumeMount
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.node import SandboxStrength
@@ -31,6 +32,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "python": (">=3.11", ">=3.11"),
     "folder": ("data", True),
     "file": (["data/a.csv:b.csv"], ["b.csv"]),
+    "volume": (["photos@3f9ac2d1:/data"], (VolumeMount("photos", "/data", "3f9ac2d1"),)),
     "keep": (["./ckpt/", "*.pt"], ("ckpt", "*.pt")),
     "checkpoint": ("30s", 30.0),
     "secret": (["TOKEN"], ["TOKEN"]),

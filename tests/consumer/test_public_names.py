@@ -87,7 +87,7 @@ def test_the_options_of_a_task_are_pinned() -> None:
             "time",
             "timeout",
         ),
-        *("trust", "vendor", "vram"),
+        *("trust", "vendor", "volume", "vram"),
     ]
 
 
@@ -213,6 +213,18 @@ PARTS = {
         "retry(task_id, *, all_items?, secrets?, trust?, secrets_to_strangers?)",
         "submit(request)",
         "wait(task_id)",
+    ],
+    "volumes": [
+        "add(name, added, on_progress?)",
+        "fetch(name, directory, path?, version?, on_progress?)",
+        "files(name, version?)",
+        "get(name)",
+        "keep(name, *, versions?, seconds?)",
+        "list()",
+        "put(name, sources, *, on_progress?)",
+        "remove(name, version?)",
+        "share(name, wallets)",
+        "unshare(name, wallets)",
     ],
     "webhooks": [
         "add(url, *, kinds?, name?, task_id?)",

@@ -20,6 +20,7 @@ from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.devices.offer import NodeOffer
 from potluck.provider.execution import Execution
 from potluck.provider.files.cache import FileCache
+from potluck.provider.files.volume_cache import VolumeCache
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.sandbox.choose import WithImages
 from potluck.provider.sandbox.docker.work_directory import (
@@ -112,7 +113,8 @@ async def test_the_provider_itself_refuses_others_where_a_limit_is_missing(
     image: bool,
 ) -> None:
     preparer, cache = cast(Preparer, None), cast(FileCache, None)
-    execution = Execution(Recorder(), preparer, cache, sandbox, containers)
+    volumes = VolumeCache(tmp_path, 0)
+    execution = Execution(Recorder(), preparer, cache, volumes, sandbox, containers)
     for grant, others in ((a_grant(), script), (naming("busybox"), image)):
         assert execution.why_own_only(ACCOUNT, grant) is None, "its owner's tasks are taken"
         assert (execution.why_own_only(STRANGER, grant) is None) is others

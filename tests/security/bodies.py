@@ -57,6 +57,8 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "begin_node_upload": lambda _: {"lease": LEASE, "blob": _BLOB},
     "put_node_part": lambda _: b"part",
     "add_files": lambda _: {"lease": LEASE, "files": [{"path": "a", "data": b"x"}]},
+    "put_volume": lambda person: {"name": "another", "manifest": person.manifest},
+    "change_volume": lambda _: {"keep_versions": 3},
     "keep_checkpoint": lambda _: {"lease": LEASE, "blob": _BLOB},
     "answer_challenges": lambda _: {
         "answers": [{"uuid": "GPU-none", "seed": "0" * 64, "product": _PRODUCT}]

@@ -27,12 +27,13 @@ NAMES_OF_NOTHING = {
         f"{kind}_id": f"{kind.replace('_', '')}_01jd0000000000000000000000"
         for kind in (
             *("task", "session", "key", "node_key", "node", "device", "account", "invite"),
-            *("upload", "webhook", "delivery", "silence"),
+            *("upload", "webhook", "delivery", "silence", "volume"),
         )
     },
     "user_code": "BCDF-GHJK",
     "sha256": "0" * 64,
     "file": "potluck-0.0.1-py3-none-any.whl",
+    "version": "0" * 64,
     "epoch": "999999999",
 }
 # Whose a thing is is said by the first name in a path; what else it says is this.
@@ -45,7 +46,7 @@ HEADERS = {
     "metrics": {"X-Forwarded-For": "203.0.113.7"},
 }
 # What ends the caller's own object comes last, so that the cells before it find it.
-_LAST = ["remove_webhook", "revoke_keys", "leave", "suspend_account"]
+_LAST = ["remove_volume", "remove_webhook", "revoke_keys", "leave", "suspend_account"]
 # Made for each cell.
 _OF_NOBODY = ("user_code", "invite_id", "silence_id", "file", "epoch")
 # About what is somebody's, and shown to everybody in the pool.
@@ -195,6 +196,7 @@ class Matrix:
             [each["id"] for each in api.get(routes.LIST_KEYS.path)["keys"]],
             [each["id"] for each in api.get(routes.LIST_NODE_KEYS.path)["node_keys"]],
             [(each["id"], each["name"]) for each in api.get(routes.LIST_WEBHOOKS.path)["webhooks"]],
+            api.get(routes.LIST_VOLUMES.path),
             api.get(routes.ME.path),
         ]
 

@@ -11,6 +11,7 @@ from potluck.model.account import SCOPES, Credential, Scope
 from potluck.wire import routes
 from potluck.wire.signing.device_statement import statement_digest
 from potluck.wire.signing.signature import sign
+from potluck.wire.volumes import VolumeFile, VolumeManifest
 from tests.processes import Api, ServerProcess, await_true
 from tests.server.flow.pool import description
 from tests.wallets import Wallet
@@ -51,8 +52,9 @@ class Person:
             "device_id": self.device_id,
             "account_id": self.account_id,
             "upload_id": self.new_upload(b"under way")["upload_id"],
-            "sha256": self.new_blob(),
+            "sha256": self.new_blob(self.account_id.encode()),
             "webhook_id": self.new_webhook(),
+            "volume_id": self.new_volume(),
         }
 
     def be(self, admin: Api, *roles: str) -> "Person":
@@ -75,9 +77,16 @@ class Person:
         blob = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
         return self.api.post(routes.BEGIN_UPLOAD.path, {"blob": blob})
 
-    def new_blob(self) -> str:
+    def new_volume(self) -> str:
+        files = (VolumeFile(self.account_id, False, ()),)
+        data = VolumeManifest((), files).encode()
+        self.manifest = {"sha256": self.new_blob(data), "size_bytes": len(data)}
+        body = {"name": "a-test", "manifest": self.manifest}
+        volume_id: str = self.api.post(routes.PUT_VOLUME.path, body)["volume"]["id"]
+        return volume_id
+
+    def new_blob(self, data: bytes) -> str:
         """Nobody else has the same."""
-        data = self.account_id.encode()
         upload_id = self.new_upload(data)["upload_id"]
         path = routes.PUT_PART.url(upload_id=upload_id, number="0")
         self.api.call("PUT", path, data, Content_Type="application/octet-stream")

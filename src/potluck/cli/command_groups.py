@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from potluck.cli.commands import ACCOUNT, MACHINES, OWN_POOL, Row
+from potluck.cli.commands import ACCOUNT, MACHINES, OWN_POOL, RESULTS, Row
 
 
 class CommandGroup(NamedTuple):
@@ -101,6 +101,20 @@ GROUPS = (
                 "Remove the service. A running provider continues, unless --now is given.",
             ),
         ),
+    ),
+    CommandGroup(
+        "volume",
+        "Named data sets, which tasks mount read-only.",
+        RESULTS,
+        (
+            ("put", "volumes.volume:put", "Put files into a volume, as its newest version."),
+            ("ls", "volumes.volume:list_volumes", "List my volumes, and those shared with me."),
+            ("show", "volumes.volume:show", "Show the versions or the files of a volume."),
+            ("rm", "volumes.volume:remove", "Remove volumes or versions of them."),
+            ("share", "volumes.volume:share", "Let other wallets mount and read a volume."),
+            ("keep", "volumes.volume:keep", "Limit how many versions are kept, and for how long."),
+        ),
+        default="ls",
     ),
     CommandGroup(
         "receipts",

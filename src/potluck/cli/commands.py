@@ -67,6 +67,7 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
             "Show how a task ended (on stderr) and its stdout (on stdout).",
         ),
         ("files", "results.files:files", "List the files that a task has left."),
+        ("cp", "volumes.cp:cp", "Copy files of a task or a volume here, or files into a volume."),
     ),
     POOL: (
         ("gpus", "gpus.gpus:gpus", "Show the devices on offer: model, memory, price, free ones."),

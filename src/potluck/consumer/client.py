@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from potluck.consumer.results import TaskResults
     from potluck.consumer.rewards import OwnRewards
     from potluck.consumer.tasks import Tasks
+    from potluck.consumer.volumes import Volumes
     from potluck.consumer.webhooks import Webhooks
 
 T = TypeVar("T")
@@ -84,6 +85,7 @@ class Potluck:
     receipts: "ClientArea[Receipts]" = ClientArea("potluck.consumer.receipts", "Receipts")
     admin: "ClientArea[Admin]" = ClientArea("potluck.consumer.admin", "Admin")
     files: "ClientArea[Files]" = ClientArea("potluck.consumer.files.files", "Files")
+    volumes: "ClientArea[Volumes]" = ClientArea("potluck.consumer.volumes", "Volumes")
 
     def __init__(
         self, url: str | None = None, token: str | None = None, patience: Patience | None = None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from potluck.decide.charges import DEFAULT_TIMES, SettleTimes, hold_micro
 from potluck.decide.pool.model_patterns import MOST_MODELS
-from potluck.model.blob import MOST_STDIN_BYTES, BlobRef, NamedFile, Value, is_path
+from potluck.model.blob import MOST_STDIN_BYTES, BlobRef, NamedFile, Value, check_mounts, is_path
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput, QuotaExceeded, TooLarge, UnaffordableTask
 from potluck.model.ids import TaskId
@@ -126,6 +126,7 @@ def admit(
 ) -> None:
     """Raises if the task is not valid. `cheapest_micro_per_hour` is the lowest price, if any."""
     check_spec(request.spec)
+    check_mounts(request.requirements.volumes, [file.path for file in request.spec.files])
     _check_stdin(stdin_of(request.spec))
     check_models(request.requirements.device_model)
     _check_fraction(request)

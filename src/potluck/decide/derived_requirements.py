@@ -4,17 +4,22 @@ A provider can read everything that a task can read. So a task with secrets goes
 its own account and of the wallets that it trusts, unless it allows strangers explicitly.
 """
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from potluck.decide.pool.python_versions import is_minor_version
+from potluck.model.blob import VolumeMount
 from potluck.model.bounded_types import MOST_SECRET_CHARACTERS
 from potluck.model.error import InvalidInput
 from potluck.model.script import check_specifier, read_metadata
-from potluck.model.task import Requirements, TaskRequest
+from potluck.model.task import Limits, Requirements, TaskRequest
 from potluck.model.task_spec import FunctionSpec, ScriptSpec, stdin_of
 
 # The scheduler groups nodes by each named wallet.
 MOST_OWNERS = 100
+_LEAST_PREPARE_SECONDS, _MOST_PREPARE_SECONDS = 600.0, 86_400.0
+_SLOWEST_FETCH = 4 * 2**20  # bytes a second
 
 
 def derive_requirements(request: TaskRequest, wallet: str) -> Requirements:
@@ -25,6 +30,13 @@ def derive_requirements(request: TaskRequest, wallet: str) -> Requirements:
         python=_python(request),
         stdin=stdin_of(request.spec) is not None,
     )
+
+
+def allow_fetching(limits: Limits, mounts: Iterable[VolumeMount]) -> Limits:
+    """Volumes are fetched while an attempt is prepared: large ones need more time for that."""
+    seconds = _LEAST_PREPARE_SECONDS + sum(each.size_bytes for each in mounts) / _SLOWEST_FETCH
+    longer = min(max(limits.prepare_seconds, seconds), _MOST_PREPARE_SECONDS)
+    return replace(limits, prepare_seconds=longer)
 
 
 def _owners(request: TaskRequest, wallet: str) -> tuple[str, ...]:

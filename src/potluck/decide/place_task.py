@@ -126,6 +126,8 @@ class TaskPlacer:
         fit = fit or self._capacity.find(task, None, may_use)
         if fit is None:
             return BlockReason.NO_CAPACITY
+        if task.requirements.volumes:
+            fit = self._capacity.find_holder(task, fit, may_use)
         fit = self._without_own_price(task, fit)
         if price := fit.price_micro_per_hour:
             seconds = self._settle_times.funded_seconds(task.limits.run_seconds)

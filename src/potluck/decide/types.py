@@ -80,6 +80,8 @@ class FreeNode(Struct, frozen=True):
     own_images_only: bool = False  # whether `containers` serves its owner only
     takes_stdin: bool = True
     is_cordoned: bool = False  # by an admin: no new work
+    volumes_bytes: int = 0  # the disk for volumes
+    held_volumes: frozenset[str] = frozenset()  # the keys of those that it has already
 
     def is_open_to(self, account_id: AccountId, kind: str) -> bool:
         """Whether its sandbox for this kind of task may run those of the account."""

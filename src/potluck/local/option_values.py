@@ -11,8 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from potluck.model.blob import VolumeMount
 from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.error import InvalidInput
 from potluck.model.terms import WALLET_PATTERN
@@ -239,6 +241,42 @@ def _parse_patterns(words: list[str], _name: str) -> tuple[str, ...]:
     return tuple(word.removeprefix("./").rstrip("/") for word in words)
 
 
+def _volumes(value: Any, name: str) -> list[str]:
+    """NAME:PATH; in a table, the keys are the paths."""
+    if isinstance(value, Mapping):
+        return [f"{_text(volume, name)}:{path}" for path, volume in value.items()]
+    return _texts(value, name)
+
+
+_VOLUME = re.compile(r"(?:(0x[0-9a-fA-F]{40})/)?([^/@:]+)(?:@([^/@:]+))?(?::(.+))?")
+
+
+def _parse_volumes(words: list[str], name: str) -> tuple[VolumeMount, ...]:
+    return tuple(parse_volume(word, name) for word in words)
+
+
+def parse_volume(word: str, name: str = "--volume") -> VolumeMount:
+    """[WALLET/]NAME[@VERSION][:PATH]; a relative path is in the task's directory."""
+    found = _VOLUME.fullmatch(word)
+    if found is None:
+        raise InvalidInput(
+            f"{name} {word!r} is not NAME[@VERSION]:PATH.",
+            "Write it like imagenet:/data, or WALLET/imagenet:/data if it is shared with you.",
+        )
+    owner, volume, version, path = found.groups()
+    path = f"/volumes/{volume}" if path is None else path.rstrip("/")
+    where = path if path.startswith("/") else f"/work/{path.removeprefix('./')}"
+    values = {"name": volume, "path": where, "version": version, "owner": owner}
+    try:
+        return msgspec.convert(values, VolumeMount)
+    except msgspec.ValidationError:
+        raise InvalidInput(
+            f"{name} {word!r}: the name has lower-case letters, digits, dots and dashes, a version"
+            " at least 4 hexadecimal digits, and the path plain names.",
+            "Write it like imagenet@3f9ac2d1:/data.",
+        ) from None
+
+
 FLAG = ValueKind(bool, _flag)
 TEXT = ValueKind(str, _text)
 TEXTS = ValueKind(str, _texts, lambda words, _name: tuple(words), is_list=True)
@@ -258,4 +296,5 @@ SECRETS = ValueKind(str, _secrets, metavar="NAME", is_list=True)
 DIRECTORY = ValueKind(Path, _path, lambda value, _name: Path(value), "DIR", is_path=True)
 FILE = ValueKind(Path, _path, lambda value, _name: Path(value), "FILE", is_path=True)
 FILES = ValueKind(str, _files, _parse_files, "SRC[:DST]", is_list=True, is_path=True)
+VOLUMES = ValueKind(str, _volumes, _parse_volumes, "NAME[:PATH]", is_list=True)
 OBJECT = ValueKind(object, _as_it_is)

@@ -111,6 +111,9 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="A folder to send, without the files in its .gitignore; the task runs in it."),
         _Row("file", kinds.FILES, "spec.files", _TYPED | _PROJECT, aliases=("files",),
              help="A file to send, read-only; DST is its name for the task; repeatable."),
+        _Row("volume", kinds.VOLUMES, "requirements.volumes", _TYPED | _PROJECT,
+             synonyms=("volumes", "mount"),
+             help="A data set, read-only at the path: NAME[@VERSION]:PATH; repeatable."),
         _Row("keep", kinds.PATTERNS, "limits.keep", _ALL,
              help="New files of its directory to keep, such as 'ckpt/**'; repeatable."),
         _Row("stdin", kinds.FLAG, "", _COMMAND,
@@ -225,6 +228,7 @@ class TaskKeywords(TypedDict, total=False):
     requirements: str | Path
     folder: str | Path
     file: Mapping[str, str | Path] | Sequence[str | Path]  # the task's name for it: where it is
+    volume: Mapping[str, str] | Sequence[str]  # its path in the task: its name
     keep: Sequence[str]
     checkpoint: float | str
     secret: Sequence[str] | Mapping[str, str]  # names of variables here, or with their values

@@ -1,11 +1,18 @@
-"""Content-addressed bytes: inputs, results, files. Knowing a hash grants no access."""
+"""Content-addressed bytes: inputs, results, files, and volumes, which are named data sets.
 
+Knowing a hash grants no access.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from potluck.model.bounded_types import END, Count, visible_to_end
+from potluck.model.error import InvalidInput
+from potluck.model.terms import WalletText
 
 Sha256Text = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 # A part of a path that Windows would open as a device, whatever its extension or stream.
@@ -66,3 +73,77 @@ class NamedFile(Struct, frozen=True):
 
     path: PathText
     blob: BlobRef
+
+
+MOST_VOLUMES = 1_000  # of an account
+MOST_VERSIONS = 1_000  # of a volume
+MOST_MOUNTS = 16  # of a task
+
+VOLUME_PATTERN = f"^[a-z0-9][a-z0-9.-]{{1,62}}{END}"
+# A wallet is always a text of its own: no volume name begins with 0x and 40 digits.
+VolumeName = Annotated[str, Meta(min_length=2, max_length=63, pattern=VOLUME_PATTERN)]
+VersionText = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
+# The beginning is enough, if it is that of one version only.
+VersionPrefix = Annotated[str, Meta(pattern=f"^[0-9a-f]{{4,64}}{END}")]
+SHORT_VERSION = 12
+# Absolute, of plain names that do not begin with a dot.
+MountPath = Annotated[
+    str, Meta(min_length=2, max_length=200, pattern=f"^(?:/[A-Za-z0-9_][A-Za-z0-9._+-]*)+{END}")
+]
+
+_SYSTEM = (
+    *("bin", "boot", "dev", "environment", "etc", "lib", "lib32", "lib64", "libx32", "opt"),
+    *("proc", "root", "run", "sbin", "stdin", "sys", "tmp", "usr", "var"),
+)
+_WORK = "/work"
+_OWN = (f"{_WORK}/output", f"{_WORK}/checkpoint")
+
+
+class VolumeMount(Struct, frozen=True):
+    """A volume in a task, read-only. The server sets what the task does not say: the version is
+    then the whole one, and stays the same in all attempts."""
+
+    name: VolumeName
+    path: MountPath
+    version: VersionPrefix | None = None  # by default the newest
+    owner: WalletText | None = None  # of a volume that another account shares
+    manifest: BlobRef | None = None
+    size_bytes: Count = 0
+
+    @property
+    def held_key(self) -> str:
+        """Under this name nodes say that they hold it. It depends on the owner: that somebody else
+        has the same data must not show."""
+        return hashlib.sha256(f"{self.owner}/{self.version}".encode()).hexdigest()
+
+    @property
+    def short_name(self) -> str:
+        """With the beginning of its version, for people."""
+        return self.name if self.version is None else f"{self.name}@{self.version[:SHORT_VERSION]}"
+
+
+Mounts = Annotated[tuple[VolumeMount, ...], Meta(max_length=MOST_MOUNTS)]
+
+
+def check_mounts(mounts: Sequence[VolumeMount], file_paths: Iterable[str]) -> None:
+    """Raises if a volume would hide a part of the system, another volume or a file."""
+    taken = [f"{_WORK}/{path}" for path in file_paths]
+    for mount in mounts:
+        path = mount.path
+        if path == _WORK or path.split("/")[1] in _SYSTEM or _overlaps(path, _OWN):
+            raise InvalidInput(
+                f"A volume cannot be mounted at {path}.",
+                "Choose a path such as /data, or one in the task's directory: /work/data.",
+            )
+        if other := _overlaps(path, taken):
+            raise InvalidInput(
+                f"The volume at {path} and {other} are in the same place.", "Choose other paths."
+            )
+        taken.append(path)
+
+
+def _overlaps(path: str, others: Iterable[str]) -> str | None:
+    for other in others:
+        if path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/"):
+            return other
+    return None

@@ -30,7 +30,7 @@ AttemptIdText = Annotated[AttemptId, Meta(pattern=ATTEMPT_PATTERN)]
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _KINDS = (
     "account|node|device|task|attempt|session|key|nodekey|invite|upload|event|webhook|delivery"
-    "|silence"
+    "|silence|volume"
 )
 _SHAPE = re.compile(f"({_KINDS})_[0-7][0-9a-hjkmnp-tv-z]{{25}}")
 

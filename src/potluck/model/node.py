@@ -91,3 +91,4 @@ class NodeDescription(Struct, frozen=True):
     devices: Annotated[tuple[DeviceDescription, ...], Meta(min_length=1, max_length=MOST_DEVICES)]
     labels: Labels = ()
     containers: SandboxReport | None = None  # where images run, if not in `sandbox`
+    volumes_bytes: MemoryBytes = 0  # disk for volumes; 0: tasks cannot mount any

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from potluck.model.blob import PATH_PATTERN
+from potluck.model.blob import PATH_PATTERN, Mounts
 from potluck.model.bounded_types import (
     MOST_DEVICES,
     ArgumentText,
@@ -221,6 +221,7 @@ class Requirements(Struct, frozen=True):
     cores: Annotated[int, Meta(ge=1, le=4096)] = 1
     memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB
     disk_bytes: Annotated[int, Meta(ge=MIB, le=2**50)] = 256 * MIB
+    volumes: Mounts = ()  # not part of `disk_bytes`; nodes that hold them come first
 
 
 KeepPattern = Annotated[str, Meta(min_length=1, max_length=200, pattern=PATH_PATTERN)]

@@ -44,6 +44,7 @@ from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_for
 from potluck.provider.effects import AttemptEffects
 from potluck.provider.event import ShutdownRequested
 from potluck.provider.execution import Execution, choose_sandbox_name, open_execution
+from potluck.provider.files.volume_cache import VolumeCache
 from potluck.provider.metrics.metering import Metering
 from potluck.provider.owner.file import terms_file
 from potluck.provider.owner.live_rules import OwnerRules
@@ -64,7 +65,7 @@ from potluck.provider.server.server_client import NodeServerClient, open_node_cl
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.shutdown_request import ShutdownRequest, on_stop_signals
-from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
+from potluck.wire.provider import MOST_HELD_VOLUMES, HeartbeatAnswer, NodeRegistered
 
 log = structlog.get_logger()
 
@@ -103,7 +104,8 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         metering = Metering(settings)
         announce = metering.count_announced(announce)
         may_pull, observe_start = lambda: rules.limits.pulls_images, metering.observe_start
-        open_named = partial(open_execution, settings, throttle, may_pull, observe_start)
+        volumes = VolumeCache(settings.data_directory / "volumes", settings.volumes_bytes)
+        open_named = partial(open_execution, settings, throttle, may_pull, observe_start, volumes)
         workshop, detection = await asyncio.gather(
             open_named(choose_sandbox_name(settings, rules.limits.sandbox)),
             detect_devices(settings.data_directory, settings.detect_seconds),
@@ -138,7 +140,8 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
     settings = local.settings
     workshop = local.workshop
     offer = NodeOffer(
-        settings, local.detection.devices, workshop.report, local.rules, workshop.containers
+        *(settings, local.detection.devices, workshop.report, local.rules, workshop.containers),
+        workshop.volumes.offered_bytes,
     )
 
     def keep(node_id: NodeId) -> None:
@@ -172,6 +175,7 @@ class _ProviderParts(Struct, frozen=True):
     refit: SandboxSwitch
     announce: Announce
     detection: Detection
+    volumes: Callable[[], tuple[str, ...]]
 
 
 def _assemble(
@@ -190,6 +194,7 @@ def _assemble(
         AttemptReceipts(book, news),
     )
     bench.reports.let_pass(news.until_known)
+    local.workshop.volumes.listen(news.change)
     devices = DeviceWatch(link, local.detection.found, announce)
     seen = Observations(local.detection.devices, sampler)
     doings = ProviderHooks(
@@ -230,6 +235,7 @@ def _assemble(
         make_sandbox_switch(office, announce, local.open_named, runner_of),
         announce,
         local.detection,
+        partial(local.workshop.volumes.versions, MOST_HELD_VOLUMES),
     )
 
 
@@ -279,7 +285,9 @@ def _begin_duties(
     office, settings = parts.office, parts.office.settings
     bench, link, watch, news = office.bench, office.link, office.watch, office.news
     unsent = bench.receipts.unsent
-    tidings = HeartbeatContent(bench.held, watch.statuses, parts.wishes.number, news, unsent)
+    tidings = HeartbeatContent(
+        *(bench.held, watch.statuses, parts.wishes.number, news, unsent), parts.volumes
+    )
     bench.receipts.bind(answer)
 
     def hear(beat: HeartbeatAnswer) -> None:

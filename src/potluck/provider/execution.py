@@ -17,6 +17,7 @@ from potluck.provider.detect.report import Detection
 from potluck.provider.devices.offer import MEMORY_SHARE, usable_memory_bytes
 from potluck.provider.expose.expose import ExposeFunctions, asks_drivers, expose
 from potluck.provider.files.cache import FileCache
+from potluck.provider.files.volume_cache import VolumeCache
 from potluck.provider.functions.interpreter_pool import WarmSettings
 from potluck.provider.metrics.sandbox_times import ObserveStart, TimedDriver
 from potluck.provider.sandbox.choose import ChosenSandbox, DriverSite, choose
@@ -30,6 +31,7 @@ class Execution(Struct, frozen=True):
     driver: Driver
     preparer: Preparer
     cache: FileCache
+    volumes: VolumeCache
     report: SandboxReport
     containers: SandboxReport | None = None  # of the container engine, if it is another driver
 
@@ -63,7 +65,15 @@ class Execution(Struct, frozen=True):
             settings.memory_bytes or int(usable_memory_bytes() * MEMORY_SHARE),
         )
         parts = (self.driver, self.preparer, self.cache)
-        return Runner(*parts, settings.outcome_flush_seconds, is_taken, show, warm, read_spent)
+        return Runner(
+            *parts,
+            settings.outcome_flush_seconds,
+            is_taken,
+            show,
+            warm,
+            read_spent,
+            volumes=self.volumes,
+        )
 
     def why_own_only(self, owner_id: AccountId, grant: Grant) -> str | None:
         """Why the sandbox for this task does not take it, if it is of another account."""
@@ -86,6 +96,7 @@ async def open_execution(
     throttle: Throttle,
     may_pull: Callable[[], bool],
     observe: ObserveStart | None,
+    volumes: VolumeCache,
     sandbox: str,
 ) -> Execution:
     directory = settings.data_directory / "sandbox"
@@ -102,7 +113,7 @@ async def open_execution(
         ),
     )
     cache = FileCache(settings.data_directory / "files", settings.files_bytes)
-    return Execution(driver, preparer, cache, chosen.report, chosen.containers)
+    return Execution(driver, preparer, cache, volumes, chosen.report, chosen.containers)
 
 
 def _timed(chosen: ChosenSandbox, observe: ObserveStart) -> TimedDriver:

@@ -97,5 +97,9 @@ def new_silence_id() -> str:
     return _new_id("silence")
 
 
+def new_volume_id() -> str:
+    return _new_id("volume")
+
+
 def _new_id(kind: str) -> str:
     return f"{kind}_{ulid(*_source.get()())}"

@@ -140,6 +140,15 @@ class RefusalCount(Struct, frozen=True):
     sentence: str
 
 
+class MountedVolume(Struct, frozen=True):
+    """A volume of a task, and the nodes that hold it, which are preferred."""
+
+    name: str
+    version: str
+    nodes: int
+    node_names: list[str] = []  # the first few
+
+
 class Explanation(Struct, frozen=True):
     """Why a task waits, from the scheduler."""
 
@@ -153,6 +162,7 @@ class Explanation(Struct, frozen=True):
     estimated_start: datetime | None = None  # None without a basis for an estimate
     basis: str | None = None  # what the estimate is based on
     at: datetime | None = None  # when the scheduler wrote this
+    volumes: list[MountedVolume] = []  # that the task mounts
 
 
 class TaskPage(Struct, frozen=True):

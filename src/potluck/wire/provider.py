@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from potluck.model.blob import BlobRef, Value
+from potluck.model.blob import BlobRef, Value, VersionText
 from potluck.model.bounded_types import (
     END,
     MOST_DEVICES,
@@ -30,6 +30,8 @@ from potluck.wire.signing.receipt import MOST_RECEIPTS, NodeSignedReceipt, Recei
 from potluck.wire.version import FIRST_PROTOCOL
 
 DeviceStatuses = Annotated[tuple[DeviceStatus, ...], Meta(max_length=MOST_DEVICES)]
+# The most recently used.
+MOST_HELD_VOLUMES = 200
 HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
 
 
@@ -123,6 +125,7 @@ class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
     wish: Count = 0  # the number of the last owner's request that the node has done
     # In the order of their chain; repeated until they are countersigned.
     receipts: Annotated[tuple[NodeSignedReceipt, ...], Meta(max_length=MOST_RECEIPTS)] = ()
+    volumes: Annotated[tuple[VersionText, ...], Meta(max_length=MOST_HELD_VOLUMES)] = ()  # it holds
 
 
 class HeartbeatAnswer(Struct, frozen=True):
@@ -238,9 +241,9 @@ def for_earlier_server(message: Struct) -> Struct:
     match message:
         case RegisterNode(description=node):
             sandbox = replace(node.sandbox, takes_stdin=False)
-            return replace(message, description=replace(node, sandbox=sandbox))
+            return replace(message, description=replace(node, sandbox=sandbox, volumes_bytes=0))
         case Heartbeat():
-            return replace(message, receipts=())
+            return replace(message, receipts=(), volumes=())
         case Reports(reports=reports):
             return Reports(tuple(map(_earlier_report, reports)))
         case _:

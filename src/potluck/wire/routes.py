@@ -143,6 +143,13 @@ PUT_PART = Route("PUT", "/v1/uploads/{upload_id}/parts/{number}")
 FINISH_UPLOAD = Route("POST", "/v1/uploads/{upload_id}/finish")
 GET_BLOB = Route("GET", "/v1/blobs/{sha256}")
 
+LIST_VOLUMES = Route("GET", "/v1/volumes")
+PUT_VOLUME = Route("POST", "/v1/volumes")
+GET_VOLUME = Route("GET", "/v1/volumes/{volume_id}")
+CHANGE_VOLUME = Route("PATCH", "/v1/volumes/{volume_id}")
+REMOVE_VOLUME = Route("DELETE", "/v1/volumes/{volume_id}")
+REMOVE_VERSION = Route("DELETE", "/v1/volumes/{volume_id}/versions/{version}")
+
 SHOW_POOL = Route("GET", "/v1/pool")
 MARKET = Route("GET", "/v1/market")
 LIST_DEVICES = Route("GET", "/v1/devices")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from potluck.model.blob import MOST_MOUNTS, VolumeMount
 from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.device import DeviceDescription, Measured
 from potluck.model.node import NodeDescription, SandboxReport
@@ -18,8 +19,12 @@ from potluck.wire.provider import Finished, ItemsDone, Preparing, RegisterNode, 
 from potluck.wire.results import MOST_SUBMITTED, SubmitTasks
 
 
-class StrictRequirements(Requirements, frozen=True, forbid_unknown_fields=True):
+class StrictVolumeMount(VolumeMount, frozen=True, forbid_unknown_fields=True):
     pass
+
+
+class StrictRequirements(Requirements, frozen=True, forbid_unknown_fields=True):
+    volumes: Annotated[tuple[StrictVolumeMount, ...], Meta(max_length=MOST_MOUNTS)] = ()
 
 
 class StrictLimits(Limits, frozen=True, forbid_unknown_fields=True):

@@ -6,11 +6,14 @@ import pytest
 
 from potluck.decide.pool.feasibility import Fit, Refusal, fit, suitable
 from potluck.decide.types import FreeDevice
+from potluck.model.blob import VolumeMount
 from potluck.model.device import Availability, DeviceKind
 from potluck.model.node import SandboxStrength
 from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
 
+# Two volumes of a MiB each.
+VOLUMES = tuple(VolumeMount(name, f"/{name}", size_bytes=2**20) for name in ("data", "more"))
 REFUSED = [
     # (what the task wants, what the node is, why it does not do)
     ({}, {"own_tasks_only": True}, Refusal.OWN_TASKS_ONLY),
@@ -54,6 +57,7 @@ REFUSED = [
     ({"cores": 9}, {}, Refusal.CORES),
     ({"memory_bytes": 17 * GIB}, {"memory_bytes": 16 * GIB}, Refusal.MEMORY),
     ({"disk_bytes": 17 * GIB}, {"disk_bytes": 16 * GIB}, Refusal.DISK),
+    ({"volumes": VOLUMES}, {"volumes_bytes": 2**20}, Refusal.VOLUMES),
     ({}, {"devices": (gpu(availability=Availability.PAUSED),)}, Refusal.DEVICE_AWAY),
     ({}, {"is_cordoned": True}, Refusal.CORDONED),
     # One of the two is there, and both are wanted.

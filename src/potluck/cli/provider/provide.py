@@ -89,6 +89,10 @@ class RunningOptions:
         str | None,
         typer.Option(metavar="SIZE", help="Disk space for tasks' dependencies; at most 40 GiB."),
     ] = None
+    volumes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Disk space for volumes; 0: none. Default: 50 GiB."),
+    ] = None
     stop_after_silence: Annotated[
         str | None,
         typer.Option(
@@ -112,6 +116,7 @@ class RunningOptions:
             "index_hosts": self.index_hosts,
             "allow_builds": self.allow_builds or None,
             "environments_bytes": environments and parse_bytes(environments, "--environments"),
+            "volumes_bytes": self.volumes and parse_bytes(self.volumes, "--volumes"),
             "stop_after_silence_seconds": silence
             and parse_seconds(silence, "--stop-after-silence"),
             "unsafe_no_sandbox": self.unsafe_no_sandbox or None,

@@ -6,8 +6,9 @@ from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, co
 from potluck.cli.tasks.resolve_task import resolve_task_to_read
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell
+from potluck.model.blob import SHORT_VERSION
 from potluck.model.units import show_ahead, show_count
-from potluck.wire.consumer import Explanation
+from potluck.wire.consumer import Explanation, MountedVolume
 
 
 def explain(
@@ -32,6 +33,7 @@ def format_explanation(explanation: Explanation, now: datetime) -> list[list[Cel
     lines = [[Cell(explanation.sentence, Tone.STRONG)]]
     if start := describe_start(explanation, now):
         lines.append([Cell(start)])
+    lines += [[Cell(describe_holders(volume))] for volume in explanation.volumes]
     if explanation.refusals:
         lines += [[], [Cell(f"Of {show_count(explanation.nodes, 'node')}:", Tone.FAINT)]]
         lines += [[Cell(f"  {refusal.sentence}")] for refusal in explanation.refusals]
@@ -39,6 +41,17 @@ def format_explanation(explanation: Explanation, now: datetime) -> list[list[Cel
         lines += [[], [Cell("What would help:", Tone.FAINT)]]
         lines += [[Cell(f"  {change}", Tone.GOOD)] for change in explanation.changes]
     return lines
+
+
+def describe_holders(volume: MountedVolume) -> str:
+    """Which nodes hold a volume: they come first."""
+    name = f"{volume.name}@{volume.version[:SHORT_VERSION]}"
+    if not volume.nodes:
+        return f"No node holds {name} yet: the first one fetches it."
+    more = volume.nodes - len(volume.node_names)
+    names = ", ".join([*volume.node_names, *([f"{more:,} more"] if more else [])])
+    verb, they = ("holds", "is") if volume.nodes == 1 else ("hold", "are")
+    return f"{names} {verb} {name} already, and {they} preferred."
 
 
 def describe_start(explanation: Explanation, now: datetime) -> str:

@@ -113,7 +113,7 @@ class _PartialDownload:
 def _receive(transport: Transport, partial: _PartialDownload) -> PotluckError | HTTPError:
     """Reads from one connection until it ends, and returns the error that ended it."""
     try:
-        with closing(_open(transport, partial.blob, partial.size)) as response:
+        with closing(_open(transport, partial.blob.sha256, partial.size)) as response:
             if response.status == 200 and partial.size > 0:  # the range was ignored
                 partial.restart()
             while partial.size <= partial.blob.size_bytes:
@@ -126,11 +126,30 @@ def _receive(transport: Transport, partial: _PartialDownload) -> PotluckError | 
         return error
 
 
-def _open(transport: Transport, blob: BlobRef, start: int) -> BaseHTTPResponse:
+def read_span(transport: Transport, blob: BlobRef, start: int, end: int) -> bytes:
+    """The bytes from `start` up to `end`; a cut is tried again."""
+    absence = TransferRetry(transport.patience)
+    while True:
+        try:
+            with closing(_open(transport, blob.sha256, start, end)) as response:
+                data = response.read()
+            whole = response.status == 200
+            piece = bytes(data[start:end] if whole else data)
+            if len(piece) == end - start:
+                return piece
+            error: PotluckError | HTTPError = HTTPError("The response ended early.")
+        except (PotluckError, HTTPError) as failure:
+            error = failure
+        absence.wait(translate_error(error, transport.url))
+
+
+def _open(
+    transport: Transport, sha256: str, start: int, end: int | None = None
+) -> BaseHTTPResponse:
     headers = {"Accept": "application/octet-stream"}
-    if start:
-        headers["Range"] = f"bytes={start}-"
-    path = build_path(routes.GET_BLOB, {"sha256": blob.sha256})
+    if start or end is not None:
+        headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
+    path = build_path(routes.GET_BLOB, {"sha256": sha256})
     response = transport.open_stream(path, headers, (200, 206, ELSEWHERE))
     if response.status != ELSEWHERE:
         return response

@@ -91,7 +91,7 @@ def _is_ignored(path: Path, is_directory: bool, rules: _Rules) -> bool:
 
 
 def _check(paths: list[Path], top: Path) -> None:
-    mistakes = [f"{str(path)!r} {why}" for path in paths if (why := _mistake(path, top))]
+    mistakes = [f"{str(path)!r} {why}" for path in paths if (why := describe_mistake(path, top))]
     if not mistakes:
         return
     more = len(mistakes) - _MOST_REPORTED
@@ -102,7 +102,7 @@ def _check(paths: list[Path], top: Path) -> None:
     )
 
 
-def _mistake(path: Path, top: Path) -> str:
+def describe_mistake(path: Path, top: Path) -> str:
     """Why a node would not unpack the path; empty if it would."""
     name = path.relative_to(top).as_posix()
     if not is_path(name):

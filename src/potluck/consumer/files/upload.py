@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from potluck.consumer.http.transport import Patience, Transport, build_path, call_api
 from potluck.model.blob import BlobRef
@@ -17,6 +17,7 @@ from potluck.wire import routes
 from potluck.wire.files import BeginUpload, Upload
 from potluck.wire.response import decode_response
 
+T = TypeVar("T")
 # Called with the bytes done and the total.
 Progress = Callable[[int, int], None]
 _READ_BYTES = 2**20
@@ -40,6 +41,16 @@ class TransferRetry:
         if not error.retryable or is_over or not patience.accepts(requested_seconds):
             raise error
         time.sleep(patience.pause_seconds(self._failures, requested_seconds))
+
+
+def persist(transport: Transport, act: Callable[[], T]) -> T:
+    """Repeats a transfer that is safe to repeat while the server is unreachable."""
+    absence = TransferRetry(transport.patience)
+    while True:
+        try:
+            return act()
+        except PotluckError as error:
+            absence.wait(error)
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -99,12 +110,7 @@ def _send(
 
 def _put_patiently(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:
     """Retries while the server is unreachable: it still knows the upload afterwards."""
-    absence = TransferRetry(transport.patience)
-    while True:
-        try:
-            return _put(transport, source, blob, upload)
-        except PotluckError as error:
-            absence.wait(error)
+    return persist(transport, lambda: _put(transport, source, blob, upload))
 
 
 def _put(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:

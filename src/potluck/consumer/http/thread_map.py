@@ -11,7 +11,9 @@ T = TypeVar("T")
 _MOST_THREADS = 8
 
 
-def map_in_threads(act: Callable[[T], None], values: Iterable[T]) -> None:
+def map_in_threads(
+    act: Callable[[T], None], values: Iterable[T], most_threads: int = _MOST_THREADS
+) -> None:
     """Calls `act` for each value; raises the first error. Then, or on Ctrl-C, starts no more."""
     waiting = deque(values)
 
@@ -24,7 +26,7 @@ def map_in_threads(act: Callable[[T], None], values: Iterable[T]) -> None:
             act(value)
 
     try:
-        threads = [run_in_daemon_thread(work) for _ in range(min(_MOST_THREADS, len(waiting)))]
+        threads = [run_in_daemon_thread(work) for _ in range(min(most_threads, len(waiting)))]
         for thread in as_completed(threads):
             thread.result()
     finally:

@@ -112,6 +112,11 @@ _WORDS = {
     Refusal.DISK: _OwnerSentence(
         "needs {asked} of disk", "need {asked} of disk", ", but it offers {has}"
     ),
+    Refusal.VOLUMES: _OwnerSentence(
+        "mounts more volumes than it has disk for",
+        "mount more volumes than it has disk for",
+        " (--volumes)",
+    ),
     Refusal.CORDONED: _OwnerSentence(
         "fits", "fit", ", but an admin cordoned it: it gets no new work"
     ),

@@ -79,6 +79,10 @@ _SENTENCES = {
     Refusal.CORES: ("has too few cores", "have too few cores"),
     Refusal.MEMORY: ("has too little memory", "have too little memory"),
     Refusal.DISK: ("has too little disk", "have too little disk"),
+    Refusal.VOLUMES: (
+        "has less disk for volumes than the task mounts",
+        "have less disk for volumes than the task mounts",
+    ),
     Refusal.CORDONED: (
         "takes no new work because an admin cordoned it",
         "take no new work because an admin cordoned them",

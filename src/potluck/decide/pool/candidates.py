@@ -80,6 +80,14 @@ class Candidates:
             return found[0] if found else None
         return _cheapest_of_best(found, placement.tolerance)
 
+    def best_of(
+        self, nodes: Sequence[NodeCapacity], placement: Placement, most_price: int
+    ) -> NodeOption | None:
+        """The best of these nodes at no higher price; None if none of them fits."""
+        fitting = filter(self.demand.is_reliable, nodes)
+        found = self._first_accepted(fitting, placement, most_price)
+        return _cheapest_of_best(found, placement.tolerance) if found else None
+
     def _permitted(self, slots: int, pool: NodeIndex, permission: NodePermission) -> int:
         """Checks only nodes that may refuse, each once until something has changed."""
         limited = slots & pool.slots_of(permission.limited)

@@ -24,6 +24,7 @@ from potluck.model.task import Requirements
 
 _DemandKey = tuple[Requirements, AccountId, str]
 _NOBODY = AccountId("")
+_NO_TEXT: frozenset[str] = frozenset()
 _NONE: frozenset[AccountId] = frozenset()
 _MOST_DEMANDS = 20_000
 
@@ -38,6 +39,7 @@ class PoolCapacity:
         # Accounts that some node treats specially: its owner, if it runs only the owner's tasks,
         # and the accounts that it allows or denies.
         self.named: frozenset[AccountId] = frozenset()
+        self._holders: dict[str, set[NodeId]] = {}  # by `VolumeMount.held_key`
         self._has_gained = False
         self._nodes_prepared = 0
         self._is_due = True
@@ -45,6 +47,7 @@ class PoolCapacity:
     def put_node(self, node: FreeNode) -> bool:
         """Replaces a node; returns whether more than its free resources has changed."""
         before = self.pool.get(node.id)
+        self._note_held(node.id, _NO_TEXT if before is None else before.node.held_volumes, node)
         self._has_gained |= self.pool.put(node)
         capacity = self.pool.get(node.id)
         if capacity is before:
@@ -55,6 +58,8 @@ class PoolCapacity:
     def drop_node(self, node_id: NodeId) -> None:
         """Counts as a gain: tasks that failed on all other nodes may retry those now."""
         before = self.pool.get(node_id)
+        if before is not None:
+            self._note_held(node_id, before.node.held_volumes, None)
         self._has_gained |= before is not None
         self.pool.drop(node_id)
         self._note_change(before, None)
@@ -112,6 +117,47 @@ class PoolCapacity:
         if fit is None and failed_on and not self._suits_elsewhere(candidates.demand, task):
             fit = self._best(candidates, _accept(may_use, frozenset()), most_price_micro_per_hour)
         return fit
+
+    def find_holder(
+        self, task: WaitingTask, fit: Fit, may_use: Callable[[NodeId], bool] | None
+    ) -> Fit:
+        """A node that holds more of the task's volumes than that of `fit`, at no higher price, if
+        there is one that has not failed the task and is not doubted; else `fit`."""
+        candidates = self._candidates_of(task)
+        for node_ids in self._by_held_bytes(task, fit.node_id):
+            nodes = [
+                capacity
+                for each in sorted(node_ids - task.failed_on)
+                if (capacity := self.pool.get(each)) is not None
+                and not capacity.node.is_doubted
+                and (may_use is None or may_use(each))
+            ]
+            offer = candidates.best_of(nodes, self._placement, fit.price_micro_per_hour)
+            if offer is not None:
+                shares = candidates.demand.shares(offer.capacity, offer.taken)
+                return Fit(offer.capacity.node.id, shares, offer.price)
+        return fit
+
+    def _by_held_bytes(self, task: WaitingTask, but: NodeId) -> list[set[NodeId]]:
+        """The nodes that hold more bytes of its volumes than this one, those with most first."""
+        held: Counter[NodeId] = Counter()
+        for mount in task.requirements.volumes:
+            for node_id in self._holders.get(mount.held_key, ()):
+                held[node_id] += 1 + mount.size_bytes
+        groups: dict[int, set[NodeId]] = {}
+        for node_id, size_bytes in held.items():
+            if size_bytes > held[but]:
+                groups.setdefault(size_bytes, set()).add(node_id)
+        return [groups[size_bytes] for size_bytes in sorted(groups, reverse=True)]
+
+    def _note_held(self, node_id: NodeId, before: frozenset[str], node: FreeNode | None) -> None:
+        after = _NO_TEXT if node is None else node.held_volumes
+        for version in before - after:
+            self._holders[version].discard(node_id)
+            if not self._holders[version]:
+                del self._holders[version]
+        for version in after - before:
+            self._holders.setdefault(version, set()).add(node_id)
 
     def has_capacity(self, task: WaitingTask) -> bool:
         """Whether `find` would find anything, at any price."""

@@ -45,6 +45,7 @@ class Refusal(StrEnum):
     CORES = "cores"  # it has fewer cores
     MEMORY = "memory"  # it has less memory
     DISK = "disk"  # it has less disk
+    VOLUMES = "volumes"  # its owner gives volumes less disk, or none
     CORDONED = "cordoned"  # an admin stopped new work on it
     DEVICE_AWAY = "device_away"  # its suitable devices take no new work now
     DEVICE_BUSY = "device_busy"  # its suitable devices are in use
@@ -137,6 +138,8 @@ def _size_refusal(requirements: Requirements, node: FreeNode) -> Refusal | None:
         return Refusal.MEMORY
     if 0 < node.disk_bytes < requirements.disk_bytes:
         return Refusal.DISK
+    if node.volumes_bytes < sum(mount.size_bytes for mount in requirements.volumes):
+        return Refusal.VOLUMES
     return None
 
 

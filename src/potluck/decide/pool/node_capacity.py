@@ -239,7 +239,7 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
     totals = (node.cores, node.memory_bytes, node.disk_bytes)
     runs = (
         *(node.sandbox, node.kinds, node.containers, node.python, node.own_tasks_only),
-        *(node.takes_stdin, node.is_cordoned),
+        *(node.takes_stdin, node.is_cordoned, node.volumes_bytes),
     )
     wallet = node.wallet if node.wallet in asked else ""
     return ProfileKey((owner, totals, node.labels, runs, devices), wallet)

@@ -85,7 +85,7 @@ def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = No
             # An array needs none: its ended items are its progress.
             **({} if grant.items_total is not None else {"POTLUCK_CHECKPOINT": CHECKPOINT}),
         },
-        mounts=(*job.environment.mounts, *exposed.mounts, *_files(job)),
+        mounts=(*job.environment.mounts, *exposed.mounts, *_files(job), *_volumes(job)),
         device_nodes=exposed.device_nodes,
         stdin=_stdin(job),
         image=image,
@@ -98,6 +98,11 @@ def _files(job: PreparedAttempt) -> list[Mount]:
     return [
         Mount(job.inputs.path_of(file.blob), f"{WORK}/{file.path}") for file in job.grant.spec.files
     ]
+
+
+def _volumes(job: PreparedAttempt) -> list[Mount]:
+    """Read-only: the trees are shared by all tasks that mount them."""
+    return [Mount(tree, path) for path, tree in job.inputs.volumes.items()]
 
 
 def _stdin(job: PreparedAttempt) -> Path | None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.local import tracing
 from potluck.model.error import PotluckError, SandboxUnavailable
@@ -32,6 +33,7 @@ from potluck.provider.expose.expose import DeviceExposer, ExposeFunctions, hide
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.files.blob_transfer import AttemptTransfers
 from potluck.provider.files.cache import FileCache
+from potluck.provider.files.volume_cache import VolumeCache
 from potluck.provider.files.work_directory import AttemptFiles, InputFiles
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.functions.call import FunctionCall
@@ -89,7 +91,9 @@ class Runner:
         show: ExposeFunctions = NOTHING_SHOWN,
         warm: WarmSettings = DEFAULT_WARM_SETTINGS,
         read_spent: ReadSpent = no_usage,
+        volumes: VolumeCache | None = None,
     ) -> None:
+        self._volumes = volumes
         self._read_spent = read_spent
         self.warm = WarmPool(driver, warm, HeldFiles(self._share, self._release))
         self._outcome_seconds = outcome_seconds
@@ -145,10 +149,14 @@ class Runner:
         """Pins an attempt's files for its interpreter, too, which may outlive it."""
         self._preparer.share(attempt_id, name)
         self._cache.share(attempt_id, name)
+        if self._volumes is not None:
+            self._volumes.share(attempt_id, name)
 
     def _release(self, name: str) -> None:
         self._preparer.release(name)
         self._cache.release(name)
+        if self._volumes is not None:
+            self._volumes.release(name)
 
     def _check_terms(self, grant: Grant) -> None:
         if (why_not := self._may_run(grant)) is not None:
@@ -186,9 +194,20 @@ class Runner:
 
     async def _bring(self, grant: Grant, freight: AttemptTransfers) -> InputFiles:
         blobs = [*blobs_of(grant.spec), *([] if grant.checkpoint is None else [grant.checkpoint])]
-        if not blobs:
-            return InputFiles()
-        return await self._cache.hold(grant.attempt_id, grant.account_id, blobs, freight.courier)
+        inputs = InputFiles()
+        if blobs:
+            inputs = await self._cache.hold(
+                grant.attempt_id, grant.account_id, blobs, freight.courier
+            )
+        if not grant.requirements.volumes:
+            return inputs
+        if self._volumes is None:
+            raise SandboxUnavailable("This node has no room for volumes.")
+        mounted = await self._volumes.hold(
+            grant.attempt_id, grant.requirements.volumes, freight.courier
+        )
+        fetched_bytes = inputs.fetched_bytes + mounted.fetched_bytes
+        return replace(inputs, volumes=mounted.trees, fetched_bytes=fetched_bytes)
 
     async def _run_job(self, job: PreparedAttempt) -> RunOutcome:
         match job.grant.spec:

@@ -49,7 +49,9 @@ class NodeOffer:
         sandbox: SandboxReport,
         rules: OwnerRules,
         containers: SandboxReport | None = None,
+        volumes_bytes: Callable[[], int] = int,
     ) -> None:
+        self._volumes_bytes = volumes_bytes
         self._settings = settings
         self._devices = {device.uuid: device for device in devices}
         self.sandbox = sandbox
@@ -71,6 +73,8 @@ class NodeOffer:
             described,
             sandbox=_without_images(self.sandbox, self._rules),
             containers=self.containers if self._rules.limits.has_containers else None,
+            # Without a sandbox nothing is mounted.
+            volumes_bytes=0 if self.sandbox.driver == "none" else self._volumes_bytes(),
         )
 
     def registered(self, node_id: NodeId) -> RegistrationDone:

@@ -46,9 +46,11 @@ class BlobTransfer:
         self._lease = lease
         self._throttle = throttle
 
-    async def fetch(self, blob: BlobRef, start: int) -> AsyncGenerator[bytes, None]:
-        """Yields bytes from a position on; may end early, then call it again."""
-        async with self._link.open_blob(self._lease, blob.sha256, start) as chunks:
+    async def fetch(
+        self, blob: BlobRef, start: int, end: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Yields bytes from a position on, up to `end`; may end early, then call it again."""
+        async with self._link.open_blob(self._lease, blob.sha256, start, end) as chunks:
             async for chunk in chunks:
                 await self._throttle.take(len(chunk))
                 yield chunk

@@ -18,7 +18,7 @@ from potluck.provider.files.new_files import NewFiles
 from potluck.provider.files.output_upload import OUTPUT_NAME, collect_new_files, collect_outputs
 from potluck.provider.files.unpack import make_directory, put_file, unpack
 from potluck.provider.files.walk import is_empty
-from potluck.provider.sandbox.driver import WorkDirectory
+from potluck.provider.sandbox.driver import WORK, WorkDirectory
 from potluck.wire.consumer import OUTPUT_REMARK
 
 
@@ -27,6 +27,7 @@ class InputFiles(Struct, frozen=True):
 
     paths: dict[str, Path] = {}  # by sha256
     fetched_bytes: int = 0  # bytes that were not cached
+    volumes: dict[str, Path] = {}  # trees of volumes, by their paths in the task
 
     def path_of(self, blob: BlobRef) -> Path:
         return self.paths[blob.sha256]
@@ -49,7 +50,11 @@ class AttemptFiles:
         # The directory of a function is that of an interpreter, which serves many attempts: what is
         # new is known only from call to call, and sought only to keep it.
         new = NewFiles(
-            grant.limits.keep, (OUTPUT_NAME, CHECKPOINT_NAME, *(file.path for file in spec.files))
+            grant.limits.keep,
+            (
+                *(OUTPUT_NAME, CHECKPOINT_NAME, *(file.path for file in spec.files)),
+                *(path.removeprefix(f"{WORK}/") for path in job.inputs.volumes),
+            ),
         )
         is_function = isinstance(spec, FunctionSpec)
         self._new = None if is_function else new

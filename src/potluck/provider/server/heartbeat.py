@@ -56,6 +56,7 @@ class HeartbeatContent(Struct, frozen=True):
     wish: Callable[[], int]  # the number of the last remote request that was carried out
     news: ChangeCounter  # changes that cause an early heartbeat
     receipts: Callable[[], tuple[NodeSignedReceipt, ...]] = tuple  # those to be countersigned
+    volumes: Callable[[], tuple[str, ...]] = tuple  # the keys of those that this node holds
 
 
 async def beat_forever(
@@ -81,6 +82,7 @@ async def beat_forever(
             tidings.statuses(),
             tidings.wish(),
             tidings.receipts(),
+            tidings.volumes(),
         )
 
     while True:

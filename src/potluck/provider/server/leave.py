@@ -57,7 +57,8 @@ def forget(data_directory: Path, url: str) -> None:
     if not forget_delegation(data_directory, origin_of(url)):
         forget_key(data_directory)
         (data_directory / "wishes.json").unlink(missing_ok=True)
-        shutil.rmtree(data_directory / "environments", ignore_errors=True)
+        for name in ("environments", "volumes"):
+            shutil.rmtree(data_directory / name, ignore_errors=True)
     forget_node_id(data_directory, url)
 
 

@@ -260,9 +260,10 @@ class NodeServerClient:
 
     @asynccontextmanager
     async def open_blob(
-        self, lease: Lease, sha256: str, start: int
+        self, lease: Lease, sha256: str, start: int, end: int | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Its bytes from `start` on. Tries once: the reader knows where to resume."""
+        """Its bytes from `start` on, up to `end`. Tries once: the reader knows where to resume."""
+        span = f"bytes={start}-{'' if end is None else end - 1}"
         path = routes.GET_INPUT.url(node_id=self.node_id, sha256=sha256)
         request = ServerRequest(
             routes.GET_INPUT,
@@ -271,7 +272,7 @@ class NodeServerClient:
             aiohttp.ClientTimeout(
                 sock_connect=self._settings.connect_seconds, sock_read=self._settings.answer_seconds
             ),
-            headers={_LEASE: lease.token, **({"Range": f"bytes={start}-"} if start else {})},
+            headers={_LEASE: lease.token, **({"Range": span} if start or end else {})},
             parameters={"attempt_id": lease.attempt_id},
         )
         token = await self._node_session.token()

@@ -28,6 +28,7 @@ from potluck.server.api import (
     settle,
     sign_in,
     submit,
+    volumes,
 )
 from potluck.server.api.area import Area, Operation
 
@@ -41,6 +42,7 @@ AREAS: Final[tuple[Area, ...]] = (
     many_tasks.AREA,
     provide.AREA,
     results.AREA,
+    volumes.AREA,
     settle.AREA,
     rewards.AREA,
     receipts.AREA,

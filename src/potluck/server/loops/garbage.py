@@ -11,6 +11,7 @@ import structlog
 
 from potluck.model.error import Unavailable
 from potluck.server.flow.housekeeping import garbage
+from potluck.server.flow.submit import volumes
 from potluck.server.services import Services
 
 log = structlog.get_logger()
@@ -18,6 +19,7 @@ log = structlog.get_logger()
 _STEPS: tuple[Callable[[Services], Awaitable[None]], ...] = (
     garbage.clear_tasks,
     garbage.drop_idle_uploads,
+    volumes.expire,
     garbage.release_unused_claims,
     garbage.remove_marked,
 )

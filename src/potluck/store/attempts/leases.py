@@ -47,6 +47,7 @@ class HeartbeatResult(Struct, frozen=True):
     last_wish: int  # number of the owner's latest request, done or not
     unfunded: list[AttemptId]  # must stop: the credit for them ran out
     now: datetime
+    holds_other_volumes: bool  # than at the heartbeat before
 
 
 class Adopted(Struct, frozen=True):
@@ -66,6 +67,7 @@ async def record_heartbeat(
     node_id: NodeId,
     owner: Owner,
     held: Sequence[AttemptId],
+    volumes: Sequence[str],
     *,
     lease_seconds: float,
     overrun_seconds: float,
@@ -80,6 +82,7 @@ async def record_heartbeat(
             node_id=node_id,
             owner=owner,
             held_ids=held,
+            volumes=volumes,
             lease_duration=timedelta(seconds=lease_seconds),
             overrun_duration=timedelta(seconds=overrun_seconds),
             contact_duration=timedelta(seconds=contact_seconds),
@@ -97,6 +100,7 @@ async def record_heartbeat(
         row["last_wish"],
         row["unfunded"],
         row["now"],
+        row["holds_other_volumes"],
     )
 
 

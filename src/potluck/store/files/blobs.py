@@ -24,6 +24,13 @@ class Stored(Struct, frozen=True):
 
     blob: BlobRef
     object_key: str
+    # What may be read of it, as start and end; None: all. Of a pack that a volume shares with
+    # another one, the chunks of that volume only.
+    spans: tuple[tuple[int, int], ...] | None = None
+
+    def may_read(self, start: int, end: int) -> bool:
+        spans = self.spans
+        return spans is None or any(first <= start and end <= last for first, last in spans)
 
 
 class BlobSource(Struct, frozen=True):
@@ -239,13 +246,11 @@ async def keep_checkpoint(connection: Connection, sender: SendingAttempt, blob: 
     await _let_go(connection, sender.attempt_id, [blob])
 
 
-async def of_account(connection: Connection, account_id: AccountId, sha256: str) -> Stored:
+async def of_account(connection: Connection, account_id: AccountId, sha256: str) -> Stored | None:
     row = await connection.fetchrow(
         *_sql.of_account(account_id=account_id, sha256=bytes.fromhex(sha256))
     )
-    if row is None:
-        raise no_such_blob(sha256)
-    return Stored(BlobRef(sha256, row["size_bytes"]), row["object_key"])
+    return None if row is None else Stored(BlobRef(sha256, row["size_bytes"]), row["object_key"])
 
 
 async def of_attempt(

@@ -11,7 +11,7 @@ WITH held AS (
     ORDER BY id
     FOR UPDATE
 ), before AS (
-    SELECT id, state, last_wish FROM nodes
+    SELECT id, state, last_wish, held_volumes FROM nodes
     WHERE id = :node_id AND account_id = :owner.account_id
         AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id AND state <> 'left'
         -- Attempts are locked before nodes.
@@ -31,10 +31,11 @@ WITH held AS (
             secs => 2 * run_seconds_limit / (upper(items) - lower(items)))))
     FROM held, before WHERE attempts.id = held.id
 ), heard AS (
-    UPDATE nodes SET heartbeat_at = now()
+    UPDATE nodes SET heartbeat_at = now(), held_volumes = :volumes::text[]
     FROM before WHERE nodes.id = before.id
 )
 SELECT before.state AS node_state, before.last_wish, now() AS now,
+    before.held_volumes <> :volumes::text[] AS holds_other_volumes,
     ARRAY(SELECT id FROM attempts WHERE node_id = :node_id AND finished_at IS NULL) AS live,
     ARRAY(SELECT id FROM attempts WHERE id = ANY(:held_ids) AND node_id = :node_id
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost,

@@ -146,6 +146,8 @@ class NodeFeed:
             own_images_only=containers is not None and not containers.is_safe_for_strangers,
             python=row["python_version"],
             wallet=row["wallet"].lower(),
+            volumes_bytes=row["volumes_bytes"],
+            held_volumes=frozenset(row["held_volumes"]),
         )
 
     def _running(self, node_id: NodeId, attempt: "_Attempt") -> RunningAttempt:

@@ -8,6 +8,7 @@ from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId
 from potluck.model.task import Requirements
 from potluck.store.database import Connection
+from potluck.store.files.volumes import MountableVersion
 from potluck.store.sql_files import load
 from potluck.store.tasks.tasks import EarlierSubmission, NewTask
 
@@ -31,6 +32,7 @@ class Allowance(Struct, frozen=True):
     quotas: Quotas
     earlier: dict[str, EarlierSubmission]  # by idempotency key
     cheapest: dict[_Size, int | None]  # None: no offer
+    volumes: tuple[MountableVersion, ...] = ()  # with the names that these tasks mount
 
     def cheapest_micro_per_hour(self, requirements: Requirements) -> int | None:
         """Nothing, if the task is for the account's own devices only."""

@@ -27,6 +27,8 @@ UPLOAD: Final = "upload_01m7gm4h8yd3k6x9c2w5q7n0ps"
 EVENT: Final = "event_01m7gm2yt1q7x3c9v5n8w0r4ka"
 WEBHOOK: Final = "webhook_01m7gm6c3zf4k7x0d9w2q5n8ps"
 DELIVERY: Final = "delivery_01m7gm6d8af5m2x1e0w3q6n9pt"
+VOLUME: Final = "volume_01m7gm4h8yd3k6x9c2w5q7n0ps"
+VERSION: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 USER_CODE: Final = "BCDF-GHJK"
 SHA256: Final = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 WHEEL: Final = "potluck-0.2.0+5f3a9c1e-py3-none-any.whl"
@@ -63,5 +65,7 @@ IN_PATHS: Final = {
     "task_id": Named("The id of a task.", TASK),
     "upload_id": Named("The id of an upload.", UPLOAD),
     "user_code": Named("The code that a terminal shows.", USER_CODE),
+    "version": Named("A version of a volume, all 64 digits.", VERSION),
+    "volume_id": Named("The id of a volume.", VOLUME),
     "webhook_id": Named("The id of a webhook.", WEBHOOK),
 }

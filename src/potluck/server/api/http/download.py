@@ -29,8 +29,9 @@ class ByteRange(NamedTuple):
 async def answer(
     request: Request[Any, Any, Any], services: Services, stored: Stored
 ) -> Response[Any]:
-    """Redirects to the object store if it signs addresses and the operator has enabled that."""
-    seconds = services.settings.presign_seconds
+    """Redirects to the object store if it signs addresses and the operator has enabled that, and if
+    the caller may read all of the object."""
+    seconds = services.settings.presign_seconds if stored.spans is None else 0
     address = await services.blobs.sign(stored.object_key, seconds) if seconds else None
     if address is not None:
         return Response(b"", status_code=307, headers={"Location": address}, media_type=_OCTETS)
@@ -42,6 +43,8 @@ async def answer(
     if not _is_of_these(request.headers.get("if-range"), stored):
         span = None
     start, end = span or (0, size_bytes)
+    if not stored.may_read(start, end):
+        raise no_such_blob(stored.blob.sha256)
     headers = {
         "Accept-Ranges": "bytes",
         "Content-Disposition": "attachment",

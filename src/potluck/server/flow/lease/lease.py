@@ -194,10 +194,13 @@ async def heartbeat(
             node_id,
             owner,
             held_ids,
+            sorted(beat.volumes),
             lease_seconds=settings.lease_seconds,
             overrun_seconds=settings.overrun_seconds,
             contact_seconds=settings.least_silence_seconds,
         )
+    if state.holds_other_volumes:
+        await wake_leader(services)
     if state.node_state is NodeState.SILENT:
         held = await _come_back(services, owner, node_id, state.held)
     else:

@@ -15,6 +15,7 @@ from potluck.server.flow.submit import estimate
 from potluck.server.leader import leader_rpc, scheduler_health
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
+from potluck.store.files import volumes
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskView
 
@@ -24,6 +25,13 @@ _COMPLETE_REASONS = ("delayed", "back_off", "declined", "dependency", scheduler_
 
 async def explain(services: Services, account_id: AccountId, task_id: TaskId) -> Explanation:
     task = await view(services, account_id, task_id)
+    explanation = await _explain(services, task_id, task)
+    async with services.database.statement() as connection:
+        mounted = await volumes.list_of_task(connection, task_id)
+    return replace(explanation, volumes=mounted)
+
+
+async def _explain(services: Services, task_id: TaskId, task: TaskView) -> Explanation:
     if not _is_in_queue(task):
         return Explanation(task.id, task.state, _sentence(task), nodes=0)
     encoded = await leader_rpc.ask(services, task_id)

@@ -16,7 +16,7 @@ from potluck.model.lease import Lease
 from potluck.server.flow.execute.fence import authenticate_sender, lock_sender
 from potluck.server.flow.submit.upload import check_quota, new_object_key
 from potluck.server.services import Services
-from potluck.store.files import blobs
+from potluck.store.files import blobs, volumes
 from potluck.store.files.blobs import SendingAttempt, Stored
 from potluck.store.new_ids import new_upload_id
 from potluck.store.nodes.nodes import Owner
@@ -28,17 +28,24 @@ _MAX_CONCURRENT_PUTS = 8
 
 
 async def of_account(services: Services, account_id: AccountId, sha256: str) -> Stored:
+    """A blob of the account, or of a volume that is shared with it."""
     async with services.database.transaction() as connection:
-        return await blobs.of_account(connection, account_id, sha256)
+        stored = await blobs.of_account(connection, account_id, sha256)
+        stored = stored or await volumes.of_reader(connection, account_id, sha256)
+    if stored is None:
+        raise blobs.no_such_blob(sha256)
+    return stored
 
 
 async def of_attempt(
     services: Services, owner: Owner, node_id: NodeId, lease: Lease, sha256: str
 ) -> Stored:
-    """An input of the task, or the checkpoint it resumes from."""
+    """An input of the task, a part of a volume that it mounts, or its checkpoint."""
     sender = await authenticate_sender(services, owner, node_id, lease)
     async with services.database.transaction() as connection:
         stored = await blobs.of_attempt(connection, sender.attempt_id, node_id, sha256)
+        if stored is None:
+            stored = await volumes.of_attempt(connection, sender.attempt_id, node_id, sha256)
     if stored is None:
         raise blobs.no_such_blob(sha256)
     return stored

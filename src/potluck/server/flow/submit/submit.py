@@ -10,7 +10,7 @@ import structlog
 from msgspec.structs import replace
 
 from potluck.decide.admission import admit, admit_after, admit_priority, queue_full_error
-from potluck.decide.derived_requirements import derive_requirements
+from potluck.decide.derived_requirements import allow_fetching, derive_requirements
 from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest, TaskState
@@ -18,10 +18,11 @@ from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.schedule.dependents import cancel_dependents
+from potluck.server.flow.submit.volumes import resolve_mounts
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
-from potluck.store.files import blobs
+from potluck.store.files import blobs, volumes
 from potluck.store.new_ids import new_task_id
 from potluck.store.tasks import dependencies, tasks
 from potluck.store.tasks.allowance import Allowance, Quotas, read_allowance, room_in_queue
@@ -119,6 +120,7 @@ async def _enqueue(
         assert twin is not None, "only a concurrent use of the same key prevents the insert"
         return twin
     await link_dependencies(connection, [new], after)
+    await volumes.mount(connection, {new.id: new.request.requirements.volumes})
     return new.id
 
 
@@ -141,17 +143,26 @@ async def load_allowance(
 ) -> Allowance:
     """Loads the limits that apply to these tasks, all of one account."""
     defaults = Quotas(services.settings.quota_queued_tasks, services.settings.quota_priority)
-    return await read_allowance(connection, new[0].account_id, new, defaults)
+    allowance = await read_allowance(connection, new[0].account_id, new, defaults)
+    names = {mount.name for task in new for mount in task.request.requirements.volumes}
+    if not names:
+        return allowance
+    known = await volumes.list_mountable(connection, new[0].account_id, sorted(names))
+    return replace(allowance, volumes=tuple(known))
 
 
 def admit_task(
     task: NewTask, allowance: Allowance, settings: ServerSettings, *, must_pay: bool = True
 ) -> NewTask:
     """Returns the task with its implied requirements; raises if it may not be queued."""
-    requirements = derive_requirements(task.request, allowance.wallet)
+    requirements, limits = derive_requirements(task.request, allowance.wallet), task.request.limits
     for wallet in (*task.request.trust, *task.request.requirements.owners):
         checksummed(wallet)  # raises for a mistyped wallet, which would gain access
-    request = replace(task.request, requirements=requirements)
+    if requirements.volumes:
+        mounts = resolve_mounts(requirements.volumes, allowance.volumes)
+        requirements = replace(requirements, volumes=mounts)
+        limits = allow_fetching(limits, mounts)
+    request = replace(task.request, requirements=requirements, limits=limits)
     cheapest = allowance.cheapest_micro_per_hour(requirements) if must_pay else None
     admit(
         request,

@@ -30,7 +30,7 @@ from potluck.server.flow.submit.submit import (
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
-from potluck.store.files import blobs
+from potluck.store.files import blobs, volumes
 from potluck.store.tasks import dependencies, tasks
 from potluck.store.tasks.allowance import Allowance, room_in_queue
 from potluck.store.tasks.tasks import NewTask
@@ -168,7 +168,9 @@ async def _write(
     new, most = list(fresh.values()), known.allowance.quotas.queued
     account_id, after_ids = new[0].account_id, _after_ids(new)
     named = {task.id: blobs_of(task.request.spec) for task in new}
-    is_one_statement = most is None and not after_ids and not any(named.values())
+    mounts = {task.id: task.request.requirements.volumes for task in new}
+    is_simple = not after_ids and not any(named.values()) and not any(mounts.values())
+    is_one_statement = most is None and is_simple
     database = services.database
     async with database.statement() if is_one_statement else database.transaction() as connection:
         room = len(new) if most is None else await room_in_queue(connection, account_id, most)
@@ -186,6 +188,7 @@ async def _write(
         if new and await tasks.insert_many(connection, sealed) < len(new):
             raise _submitted_concurrently()
         await link_dependencies(connection, new, after)
+        await volumes.mount(connection, {each.id: mounts[each.id] for each in new})
         await blobs.claim_inputs(connection, account_id, {each.id: named[each.id] for each in new})
     assert most is not None or room == len(fresh)
     return {place: _refused(queue_full_error(most or 0)) for place in list(fresh)[len(new) :]}

@@ -1,0 +1,1 @@
+"""`potluck volume` and `potluck cp`."""

@@ -1,0 +1,120 @@
+"""`potluck cp`: copies files of tasks and volumes."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.tasks.resolve_task import resolve_task_to_read
+from potluck.cli.terminal.live_line import Progress, report_progress, resumable_transfer
+from potluck.cli.terminal.screen import Screen, printable
+from potluck.local.option_values import parse_volume
+from potluck.model.blob import NamedFile, is_path
+from potluck.model.error import InvalidInput, NotFound
+from potluck.model.units import show_bytes, show_count
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+# A single letter is a drive of Windows.
+_REMOTE = re.compile(r"((?:0x[0-9a-fA-F]{40}/)?[^/:\\]{2,}):(.*)")
+
+
+def cp(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE... TARGET", help="TASK:PATH, VOLUME[@VERSION]:PATH, files."),
+    ],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Copy files of a task or a volume here, or files into a volume.
+
+    `potluck cp TASK:model.pt .` copies a file that a task left, `potluck cp FILE VOLUME:` adds a
+    file to a volume as a new version, `potluck cp VOLUME:PATH DIR` copies from a volume.
+    """
+    screen = Screen(json)
+    *sources, target = words
+    if not sources:
+        raise InvalidInput("There is no target.", "Write it like `potluck cp TASK:model.pt .`.")
+    into = None if Path(target).exists() else _REMOTE.fullmatch(target)
+    with connect(server) as potluck, resumable_transfer(screen) as line:
+        progress = report_progress(screen, line, "Copying")
+        if into is not None:
+            put = potluck.volumes.add(
+                into[1], _named(into[1], into[2], [Path(each) for each in sources]), progress
+            )
+            copied = [Path(each) for each in sources]
+            note = f"{into[1]} has a new version; sent {show_bytes(put.sent_bytes)}."
+            result: dict[str, object] = {
+                "volume": put.volume.volume,
+                "version": put.volume.versions[0],
+            }
+        else:
+            copied = [
+                place
+                for source in sources
+                for place in _fetch(potluck, screen, source, Path(target), progress)
+            ]
+            note = f"Copied {show_count(len(copied), 'file')} to {printable(target)}."
+            result = {"files": [str(place) for place in copied]}
+    if json:
+        screen.emit(result)
+    else:
+        screen.out.line(note)
+
+
+def _named(volume: str, path: str, sources: list[Path]) -> dict[str, Path]:
+    """Paths in the volume: a folder if there are several sources or a slash at the end."""
+    parse_volume(volume, "VOLUME")
+    named: dict[str, Path] = {}
+    for source in sources:
+        if not source.is_file():
+            raise InvalidInput(
+                f"{source} is not a file.", "A folder is put with `potluck volume put NAME DIR`."
+            )
+        is_folder = not path or path.endswith("/") or len(sources) > 1
+        name = "/".join(filter(None, (path.strip("/"), source.name))) if is_folder else path
+        if not is_path(name):
+            raise InvalidInput(f"{name!r} is not a valid path in a volume.", "Choose another.")
+        named[name] = source
+    return named
+
+
+def _fetch(
+    potluck: "Potluck", screen: Screen, source: str, target: Path, progress: Progress
+) -> list[Path]:
+    found = _REMOTE.fullmatch(source)
+    if found is None:
+        raise InvalidInput(
+            f"{printable(source)!r} is neither TASK:PATH nor VOLUME:PATH.",
+            "One of the two sides is a task or a volume.",
+        )
+    name, path = found[1], found[2]
+    volume, at, version = name.partition("@")
+    is_volume = any(each.name == volume for each in potluck.volumes.list() if each.is_own)
+    if is_volume or at or "/" in volume:
+        return list(potluck.volumes.fetch(volume, target, path, version if at else None, progress))
+    task_id = resolve_task_to_read(potluck, name, screen)
+    files = potluck.files.of_task(task_id).files
+    wanted = _matching(files, path.strip("/"))
+    if not wanted:
+        raise NotFound(
+            f"The task has left no file {printable(path)!r}.",
+            f"`potluck files {name}` lists them; only files in $POTLUCK_OUTPUT are kept.",
+        )
+    return potluck.files.bring(wanted, target, task_id, progress)
+
+
+def _matching(files: list[NamedFile], path: str) -> list[NamedFile]:
+    """The file of this path, or those of this folder, named as in the folder above it."""
+    if not path:
+        return files
+    above = path.rpartition("/")[0]
+    return [
+        NamedFile(file.path.removeprefix(f"{above}/") if above else file.path, file.blob)
+        for file in files
+        if file.path == path or file.path.startswith(f"{path}/")
+    ]
