@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from potluck.model.device import Availability, DeviceKind
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
-from potluck.model.node import SandboxStrength
+from potluck.model.node import MEMORY_PER_DISK, SandboxStrength
 from potluck.model.task import ItemRange, Limits, Requirements
 from potluck.model.terms import TaskKind
 
@@ -82,6 +82,13 @@ class FreeNode(Struct, frozen=True):
     is_cordoned: bool = False  # by an admin: no new work
     volumes_bytes: int = 0  # the disk for volumes
     held_volumes: frozenset[str] = frozenset()  # the keys of those that it has already
+    others_disk_in_memory: bool = False  # that of tasks of other accounts
+
+    def disk_bytes_for(self, account_id: AccountId, requirements: Requirements) -> int:
+        """The most disk that the task of the account could have; 0: not known."""
+        if not self.others_disk_in_memory or account_id == self.account_id:
+            return self.disk_bytes
+        return min(self.disk_bytes, requirements.memory_bytes // MEMORY_PER_DISK)
 
     def is_open_to(self, account_id: AccountId, kind: str) -> bool:
         """Whether its sandbox for this kind of task may run those of the account."""

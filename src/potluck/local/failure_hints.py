@@ -92,6 +92,16 @@ CAUSES: Final = (
         r"No space left on device|Disk quota exceeded",
     ),
     FailureCause(
+        "Allow more processes and threads with --processes, such as 1024.",
+        "Allow more processes and threads, such as processes=1024.",
+        (EndReason.PROCESS_LIMIT,),
+    ),
+    FailureCause(
+        "Allow more time to prepare with --prepare-time, such as 1h.",
+        'Allow more time to prepare, such as prepare_time="1h".',
+        (EndReason.PREPARE_TIME_LIMIT,),
+    ),
+    FailureCause(
         "Allow more time with --time, such as 12h.",
         'Allow more time, such as time="12h".',
         (EndReason.TIME_LIMIT,),

@@ -169,6 +169,10 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Disk space."),
         _Row("time", kinds.TIME, "limits.run_seconds", _ALL, "6h", aliases=("timeout",),
              help="Maximum run time: 90s, 15m, 1h30m …; of an array, for each item."),
+        _Row("prepare-time", kinds.TIME, "limits.prepare_seconds", _ALL, "10m",
+             help="Maximum time to install its dependencies, or to pull its image."),
+        _Row("processes", kinds.whole_number(4, 65_536), "limits.processes", _ALL, 256,
+             help="Maximum number of processes and threads at a time."),
         _Row("log-limit", kinds.SIZE, "limits.log_bytes", _ALL, "16MiB",
              help="How much of its output is kept as log; beyond it the middle is dropped."),
         _Row("stop-after-silence", kinds.TIME, "limits.stop_after_silence_seconds",
@@ -251,6 +255,8 @@ class TaskKeywords(TypedDict, total=False):
     ram: int | str
     disk: int | str
     time: float | str
+    prepare_time: float | str
+    processes: int
     log_limit: int | str
     stop_after_silence: float | str
     after: Sequence[str]

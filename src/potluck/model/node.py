@@ -33,6 +33,9 @@ class SandboxStrength(StrEnum):
         return ranks.index(self) >= ranks.index(other)
 
 
+# How the sandbox limits the disk of a task, as reported.
+DISK_IMAGE, DISK_WATCHDOG, DISK_TMPFS = "disk image", "watchdog", "tmpfs"
+
 # Without one of these a task can take the whole machine.
 _NEEDED_LIMITS = ("memory", "processes")
 _STRENGTHS = {"none": SandboxStrength.NONE, "runsc": SandboxStrength.KERNEL}
@@ -77,6 +80,11 @@ class SandboxReport(Struct, frozen=True):
         return _STRENGTHS.get(self.driver, SandboxStrength.NAMESPACES)
 
 
+# A task whose disk is in memory has at least so many times as much memory. So all such tasks of a
+# node together have no more disk than a part of the memory that it offers.
+MEMORY_PER_DISK = 3
+
+
 class NodeDescription(Struct, frozen=True):
     """What a provider offers; sent in full at each start."""
 
@@ -92,3 +100,5 @@ class NodeDescription(Struct, frozen=True):
     labels: Labels = ()
     containers: SandboxReport | None = None  # where images run, if not in `sandbox`
     volumes_bytes: MemoryBytes = 0  # disk for volumes; 0: tasks cannot mount any
+    # Tasks of other accounts have their disk in memory: at most a third of the memory they request.
+    others_disk_in_memory: bool = False

@@ -79,6 +79,8 @@ class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     has_containers: bool | UnsetType | None = UNSET  # whether it runs images
     images: Patterns | UnsetType | None = UNSET  # which images others may run
     pulls_images: bool | UnsetType | None = UNSET  # whether it downloads missing images
+    # Whether tasks of other accounts use the disk where only a watchdog limits them.
+    others_on_disk: bool | UnsetType | None = UNSET
 
 
 class Order(StrEnum):

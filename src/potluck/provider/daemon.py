@@ -40,7 +40,7 @@ from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.report import Detection
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.devices.contest_watch import DeviceWatch
-from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_forever
+from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_forever, watch_disk
 from potluck.provider.effects import AttemptEffects
 from potluck.provider.event import ShutdownRequested
 from potluck.provider.execution import Execution, choose_sandbox_name, open_execution
@@ -103,9 +103,10 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
         metering = Metering(settings)
         announce = metering.count_announced(announce)
-        may_pull, observe_start = lambda: rules.limits.pulls_images, metering.observe_start
+        may = (lambda: rules.limits.pulls_images, lambda: rules.limits.others_on_disk)
         volumes = VolumeCache(settings.data_directory / "volumes", settings.volumes_bytes)
-        open_named = partial(open_execution, settings, throttle, may_pull, observe_start, volumes)
+        how = (*may, metering.observe_start, volumes)
+        open_named = partial(open_execution, settings, throttle, *how)
         workshop, detection = await asyncio.gather(
             open_named(choose_sandbox_name(settings, rules.limits.sandbox)),
             detect_devices(settings.data_directory, settings.detect_seconds),
@@ -143,6 +144,7 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
         *(settings, local.detection.devices, workshop.report, local.rules, workshop.containers),
         workshop.volumes.offered_bytes,
     )
+    offer.held_bytes = workshop.driver.held_bytes
 
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
@@ -305,6 +307,7 @@ def _begin_duties(
         beat_forever(link, tidings, bench.tell, hear, beat_seconds, office.pulse),
         watch_silence(office.pulse, bench.shortest_silence_seconds, bench.tell),
         offer_forever(link, office.offer, registered, parts.announce),
+        watch_disk(office.offer),
         watch.run(settings.terms_seconds),
         watch.run_looks(parts.office.power, settings.sample_seconds),
         switch_sandboxes(parts.refit, settings.terms_seconds),

@@ -73,6 +73,7 @@ class Execution(Struct, frozen=True):
             warm,
             read_spent,
             volumes=self.volumes,
+            owner_id=account_id,
         )
 
     def why_own_only(self, owner_id: AccountId, grant: Grant) -> str | None:
@@ -95,12 +96,13 @@ async def open_execution(
     settings: ProviderSettings,
     throttle: Throttle,
     may_pull: Callable[[], bool],
+    may_others_use_disk: Callable[[], bool],
     observe: ObserveStart | None,
     volumes: VolumeCache,
     sandbox: str,
 ) -> Execution:
     directory = settings.data_directory / "sandbox"
-    site = DriverSite(directory, settings.name, settings.docker_url, may_pull)
+    site = DriverSite(directory, settings.name, settings.docker_url, may_pull, may_others_use_disk)
     chosen = await choose(site, sandbox)
     driver = chosen.driver if observe is None else _timed(chosen, observe)
     preparer = Preparer(

@@ -55,7 +55,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     share_between_accounts: bool = False
     cores: Annotated[int, Meta(ge=1, le=4096)] | None = None  # how many cores to offer
     memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | None = None  # how much memory to offer
-    # How much disk to offer; a task's disk is in memory.
+    # How much disk to offer, at most what is free; by default half of that. Without root, and
+    # without `others_on_disk`, it is a fifth of the memory.
     disk_bytes: Annotated[int, Meta(ge=2**20, le=2**50)] | None = None
     # The longest time between heartbeats, whatever the server requests.
     heartbeat_seconds: Interval = 20.0

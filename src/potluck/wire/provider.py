@@ -18,7 +18,7 @@ from potluck.model.bounded_types import (
 from potluck.model.device import Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
-from potluck.model.node import NodeDescription
+from potluck.model.node import MEMORY_PER_DISK, NodeDescription
 from potluck.model.task import MOST_ITEMS, EndReason, ItemRange, Limits, Requirements
 from potluck.model.task_spec import TaskSpec
 from potluck.model.usage import Usage
@@ -241,13 +241,22 @@ def for_earlier_server(message: Struct) -> Struct:
     match message:
         case RegisterNode(description=node):
             sandbox = replace(node.sandbox, takes_stdin=False)
-            return replace(message, description=replace(node, sandbox=sandbox, volumes_bytes=0))
+            earlier = replace(node, sandbox=sandbox, volumes_bytes=0, others_disk_in_memory=False)
+            return replace(message, description=_with_safe_disk(earlier, node))
         case Heartbeat():
             return replace(message, receipts=(), volumes=())
         case Reports(reports=reports):
             return Reports(tuple(map(_earlier_report, reports)))
         case _:
             return message
+
+
+def _with_safe_disk(earlier: NodeDescription, node: NodeDescription) -> NodeDescription:
+    """With so much disk that it may be in memory, if some tasks have theirs there."""
+    if not node.others_disk_in_memory:
+        return earlier
+    disk_bytes = min(node.disk_bytes, node.memory_bytes // MEMORY_PER_DISK)
+    return replace(earlier, disk_bytes=disk_bytes)
 
 
 def _earlier_report(report: Report) -> Report:

@@ -54,8 +54,7 @@ class OfferOptions:
     cores: Annotated[int | None, typer.Option(help="CPU cores; default: all.")] = None
     ram: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory; default: 60 %.")] = None
     disk: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Disk space, in memory; default: 20 % of the memory."),
+        str | None, typer.Option(metavar="SIZE", help="Disk space; default: half of what is free.")
     ] = None
 
     def settings(self) -> dict[str, Any]:

@@ -192,7 +192,7 @@ MEASURES = (
     Measure(
         "disk_bytes",
         MIB,
-        lambda node, _devices, _task: node.disk_bytes,
+        lambda node, _devices, task: node.disk_bytes_for(task.account_id, task.requirements),
         _bytes_text,
         "if it requested {} of disk instead of {}",
     ),

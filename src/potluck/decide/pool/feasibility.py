@@ -103,7 +103,7 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
         return Refusal.PRICE
     if len(devices) < requirements.device_count:
         return Refusal.DEVICE_COUNT
-    if (too_small := _size_refusal(requirements, node)) is not None:
+    if (too_small := _size_refusal(task, node)) is not None:
         return too_small
     return Refusal.CORDONED if node.is_cordoned else _available(requirements, devices)
 
@@ -130,13 +130,14 @@ def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
     return None
 
 
-def _size_refusal(requirements: Requirements, node: FreeNode) -> Refusal | None:
+def _size_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
     """Requirements that exceed the whole node; a total of 0 means unknown."""
+    requirements = task.requirements
     if requirements.cores > node.cores:
         return Refusal.CORES
     if 0 < node.memory_bytes < requirements.memory_bytes:
         return Refusal.MEMORY
-    if 0 < node.disk_bytes < requirements.disk_bytes:
+    if 0 < node.disk_bytes_for(task.account_id, requirements) < requirements.disk_bytes:
         return Refusal.DISK
     if node.volumes_bytes < sum(mount.size_bytes for mount in requirements.volumes):
         return Refusal.VOLUMES

@@ -234,12 +234,12 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
         )
         for each in node.devices
     )
-    is_own = node.own_tasks_only or node.own_images_only
+    is_own = node.own_tasks_only or node.own_images_only or node.others_disk_in_memory
     owner = (node.account_id if is_own else None, node.is_doubted)
     totals = (node.cores, node.memory_bytes, node.disk_bytes)
     runs = (
         *(node.sandbox, node.kinds, node.containers, node.python, node.own_tasks_only),
-        *(node.takes_stdin, node.is_cordoned, node.volumes_bytes),
+        *(node.takes_stdin, node.is_cordoned, node.volumes_bytes, node.others_disk_in_memory),
     )
     wallet = node.wallet if node.wallet in asked else ""
     return ProfileKey((owner, totals, node.labels, runs, devices), wallet)
@@ -247,7 +247,8 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
 
 def _named(node: FreeNode) -> frozenset[AccountId]:
     """The accounts that the node treats specially."""
-    own = frozenset([node.account_id] if node.own_tasks_only or node.own_images_only else ())
+    is_own = node.own_tasks_only or node.own_images_only or node.others_disk_in_memory
+    own = frozenset([node.account_id] if is_own else ())
     return own.union(*((each.allow or frozenset()) | each.deny for each in node.devices))
 
 

@@ -52,6 +52,7 @@ class PreparedAttempt(Struct, frozen=True):
     tell: Tell
     recall: StopRequest
     freight: AttemptTransfers
+    is_of_other: bool = False  # whether it is a task of another account than the node's owner
 
     async def started(self) -> None:
         """Reports that the consumer's code runs."""
@@ -90,6 +91,7 @@ def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = No
         stdin=_stdin(job),
         image=image,
         image_seconds=grant.limits.prepare_seconds,
+        is_of_other=job.is_of_other,
     )
 
 

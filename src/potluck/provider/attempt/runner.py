@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from potluck.local import tracing
 from potluck.model.error import PotluckError, SandboxUnavailable
+from potluck.model.ids import AccountId
 from potluck.model.lease import AttemptState, Lease
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason
@@ -92,8 +93,10 @@ class Runner:
         warm: WarmSettings = DEFAULT_WARM_SETTINGS,
         read_spent: ReadSpent = no_usage,
         volumes: VolumeCache | None = None,
+        owner_id: AccountId | None = None,
     ) -> None:
         self._volumes = volumes
+        self._owner_id = owner_id
         self._read_spent = read_spent
         self.warm = WarmPool(driver, warm, HeldFiles(self._share, self._release))
         self._outcome_seconds = outcome_seconds
@@ -125,7 +128,8 @@ class Runner:
             ready = await recall.unless(self._prepare_run(grant, masked, tell, freight))
             record_step("prepare", grant, began_ns)
             made = (ready.environment, ready.exposed, ready.inputs)
-            job = PreparedAttempt(grant, *made, masked, tell, recall, freight)
+            is_of_other = grant.account_id != (self._owner_id or grant.account_id)
+            job = PreparedAttempt(grant, *made, masked, tell, recall, freight, is_of_other)
             meter = DeviceMeter(self._read_spent, grant.devices)
             began_ns = tracing.now_ns()
             outcome = await self._run_job(job)

@@ -3,24 +3,28 @@
 import asyncio
 import os
 import platform
+import shutil
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
+from msgspec import Struct
 from msgspec.structs import replace
 
 import potluck
 from potluck.model.device import DeviceDescription, Measured
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.ids import NodeId
-from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.node import DISK_IMAGE, NodeDescription, SandboxReport
+from potluck.model.task import GIB, MIB
 from potluck.model.terms import TaskKind
 from potluck.provider.announcement import Announce, OfferRefused, RegistrationDone
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.data_directory import load_node_id
 from potluck.provider.detect.report import Detection
 from potluck.provider.measure.measure import measure, measured_before
+from potluck.provider.owner.file import NodeLimits
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.settings import ProviderSettings
@@ -28,9 +32,17 @@ from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import NodeRegistered, RegisterNode
 from potluck.wire.version import PROTOCOL
 
-# A task's disk is in memory, so both shares together leave a fifth for the owner.
+# Tasks of other accounts may have their disk in memory, so both shares together leave a fifth for
+# the owner.
 MEMORY_SHARE = 0.6
-DISK_SHARE = 0.2
+DISK_IN_MEMORY_SHARE = 0.2
+# What stays free of the disk, whatever tasks use: a tenth, at most 5 GiB. Of the rest a half is
+# offered, since inputs and dependencies are cached on it, too.
+_RESERVE_DIVISOR, _MOST_RESERVE_BYTES = 10, 5 * GIB
+_DISK_DIVISOR = 2
+_DISK_SECONDS = 30.0
+# A smaller change of the free space is not registered.
+_DISK_STEP_DIVISOR = 20
 
 # The memory limit of a surrounding container: cgroup v2, then v1.
 _LIMIT_FILES = (
@@ -59,6 +71,8 @@ class NodeOffer:
         self._rules = rules
         self._statuses: Callable[[], tuple[DeviceStatus, ...]] = tuple
         self._wish: Callable[[], int] = int
+        self.held_bytes: Callable[[], int] = int  # what current tasks take of the disk
+        self._disk_bytes = 0  # as registered
         self.change_counter = ChangeCounter()
         self.refusal: PotluckError | None = None  # why the server rejects it
         self.misfit: PotluckError | None = None  # why the owner's sandbox does not work
@@ -68,7 +82,11 @@ class NodeOffer:
         return not self.sandbox.is_safe_for_strangers
 
     def describe(self) -> NodeDescription:
-        described = describe_node(self._settings, self._devices.values(), self.sandbox, self._rules)
+        offered = self._offered_disk()
+        self._disk_bytes = offered.disk_bytes
+        described = describe_node(
+            *(self._settings, self._devices.values(), self.sandbox, self._rules, offered)
+        )
         return replace(
             described,
             sandbox=_without_images(self.sandbox, self._rules),
@@ -105,6 +123,15 @@ class NodeOffer:
             wish=self._wish(),
         )
 
+    def has_other_disk(self) -> bool:
+        """Whether the free space has changed so much that it should be registered."""
+        difference = abs(self._offered_disk().disk_bytes - self._disk_bytes)
+        return difference > self._disk_bytes // _DISK_STEP_DIVISOR
+
+    def _offered_disk(self) -> "OfferedDisk":
+        free_bytes = free_disk_bytes(self._settings.data_directory) + self.held_bytes()
+        return offer_disk(self._rules.limits, self.sandbox, free_bytes, usable_memory_bytes())
+
     def measured(self, uuid: str, measured: Measured) -> None:
         """Adds a benchmark's result to the device."""
         self._devices[uuid] = replace(self._devices[uuid], measured=measured)
@@ -136,6 +163,41 @@ async def offer_forever(
             offer.refusal = error
             announce(OfferRefused(error.detail, error.hint))
         offer.change_counter.acknowledge(changes)
+
+
+async def watch_disk(offer: NodeOffer) -> None:
+    """Registers again when the free space of the disk has changed: the limits of all tasks together
+    never exceed it."""
+    while True:
+        await asyncio.sleep(_DISK_SECONDS)
+        if offer.has_other_disk():
+            offer.change_counter.change()
+
+
+class OfferedDisk(Struct, frozen=True):
+    disk_bytes: int
+    others_disk_in_memory: bool = False
+
+
+def offer_disk(
+    limits: NodeLimits, sandbox: SandboxReport, free_bytes: int, memory_bytes: int
+) -> OfferedDisk:
+    """`free_bytes` is what tasks could use of the disk, `memory_bytes` the machine's memory."""
+    wanted = limits.disk_bytes
+    has_no_others = not sandbox.is_safe_for_strangers
+    if sandbox.disk == DISK_IMAGE or has_no_others or limits.others_on_disk:
+        return OfferedDisk(min(wanted or free_bytes // _DISK_DIVISOR, free_bytes))
+    in_memory_bytes = int(memory_bytes * DISK_IN_MEMORY_SHARE)
+    disk_bytes = min(wanted or in_memory_bytes, free_bytes)
+    return OfferedDisk(disk_bytes, others_disk_in_memory=disk_bytes > in_memory_bytes)
+
+
+def free_disk_bytes(directory: Path) -> int:
+    """Without the reserve; at least the smallest disk that a task can have."""
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    disk = shutil.disk_usage(existing)
+    reserve_bytes = min(disk.total // _RESERVE_DIVISOR, _MOST_RESERVE_BYTES)
+    return max(disk.free - reserve_bytes, MIB)
 
 
 async def measure_devices(
@@ -175,6 +237,7 @@ def describe_node(
     devices: Iterable[DeviceDescription],
     sandbox: SandboxReport,
     rules: OwnerRules,
+    disk: OfferedDisk,
 ) -> NodeDescription:
     """With the current terms."""
     limits, memory_bytes = rules.limits, usable_memory_bytes()
@@ -185,10 +248,11 @@ def describe_node(
         potluck_version=potluck.__version__,
         cores=limits.cores or os.cpu_count() or 1,
         memory_bytes=limits.memory_bytes or int(memory_bytes * MEMORY_SHARE),
-        disk_bytes=limits.disk_bytes or int(memory_bytes * DISK_SHARE),
+        disk_bytes=disk.disk_bytes,
         sandbox=sandbox,
         devices=tuple(replace(device, terms=rules.terms[device.uuid]) for device in devices),
         labels=settings.labels,
+        others_disk_in_memory=disk.others_disk_in_memory,
     )
 
 

@@ -38,6 +38,9 @@ class TimedDriver:
     async def reap(self) -> None:
         await self._driver.reap()
 
+    def held_bytes(self) -> int:
+        return self._driver.held_bytes()
+
     async def run(
         self,
         confinement: Confinement,

@@ -42,6 +42,8 @@ class NodeLimits(Struct, frozen=True):
     has_containers: bool = True  # whether images are run, if there is an engine
     images: tuple[str, ...] = ()  # patterns of images that other accounts may run
     pulls_images: bool = False  # whether missing images are pulled
+    # Whether tasks of other accounts use the disk where only a watchdog limits them.
+    others_on_disk: bool = False
 
 
 class OwnerValues(Struct, frozen=True):

@@ -73,8 +73,9 @@ def without_weaker_sandbox(change: TermsChange) -> TermsChange:
     """The sandbox can be weakened only at this machine: otherwise a malicious server or a stolen
     session could run anything here.
     """
-    # Local images may hold private data, and pulled ones fill the disk.
-    change = replace(change, images=UNSET, pulls_images=UNSET)
+    # Local images may hold private data; pulled ones, and tasks without a limit of the kernel, may
+    # fill the disk.
+    change = replace(change, images=UNSET, pulls_images=UNSET, others_on_disk=UNSET)
     # Removing the key falls back to the option the provider was started with, which may be none.
     return replace(change, sandbox=UNSET) if change.sandbox in (None, "none") else change
 

@@ -13,7 +13,11 @@ from msgspec import Struct
 
 from potluck.model.error import PotluckError, SandboxUnavailable
 from potluck.model.node import SandboxReport
-from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_run_directories
+from potluck.provider.sandbox.docker.work_directory import (
+    CONTAINER_DISKS,
+    DIRECTORY,
+    remove_run_directories,
+)
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
@@ -27,6 +31,7 @@ from potluck.provider.sandbox.driver import (
     ignore_start,
 )
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
+from potluck.provider.sandbox.work_disk import remove_leftovers
 
 
 class WithImages:
@@ -62,6 +67,11 @@ class WithImages:
             await self._images.reap()
         else:
             await asyncio.to_thread(remove_run_directories, self._directory / DIRECTORY)
+            await asyncio.to_thread(remove_leftovers, self._directory / CONTAINER_DISKS)
+
+    def held_bytes(self) -> int:
+        images = 0 if self._images is None else self._images.held_bytes()
+        return self._plain.held_bytes() + images
 
 
 _IN_CONTAINERS = ("docker", "runsc")
@@ -75,6 +85,7 @@ class DriverSite(Struct, frozen=True):
     node_name: str
     docker_url: str = ""
     may_pull: Callable[[], bool] = lambda: False
+    may_others_use_disk: Callable[[], bool] = lambda: False
 
 
 class ChosenSandbox(Struct, frozen=True):
@@ -108,7 +119,9 @@ def _make_driver(place: DriverSite, sandbox: str) -> Driver:
         return _docker_driver(place, "runsc" if sandbox == "runsc" else None)
     from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 
-    return BubblewrapDriver(place.directory, place.node_name)
+    return BubblewrapDriver(
+        place.directory, place.node_name, may_others_use_disk=place.may_others_use_disk
+    )
 
 
 def _docker_driver(place: DriverSite, runtime: str | None) -> Driver:
@@ -116,7 +129,10 @@ def _docker_driver(place: DriverSite, runtime: str | None) -> Driver:
     from potluck.provider.sandbox.docker.engine import require_socket
 
     socket = require_socket(place.docker_url)
-    return DockerDriver(place.directory, place.node_name, socket, runtime, place.may_pull)
+    return DockerDriver(
+        *(place.directory, place.node_name, socket, runtime, place.may_pull),
+        may_others_use_disk=place.may_others_use_disk,
+    )
 
 
 async def _probe(driver: Driver, place: DriverSite) -> SandboxReport:

@@ -97,6 +97,7 @@ class Confinement(Struct, frozen=True):
     image: str | None = None  # container image; None: the node's own system
     shows_packages: bool = False  # the Python packages of the node's own system, for its programs
     image_seconds: float = 86_400.0  # time limit for pulling the image
+    is_of_other: bool = False  # whether it is a task of another account than the node's owner
 
     @property
     def all_mounts(self) -> tuple[Mount, ...]:
@@ -311,6 +312,10 @@ class Driver(Protocol):
 
     async def reap(self) -> None:
         """Removes what an earlier process of this provider left behind."""
+        ...
+
+    def held_bytes(self) -> int:
+        """What the work directories of current runs take of the owner's disk."""
         ...
 
 

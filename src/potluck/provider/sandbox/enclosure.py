@@ -8,6 +8,7 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
+from potluck.model.node import DISK_TMPFS, DISK_WATCHDOG
 from potluck.model.task import EndReason
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.bubblewrap.launch import ProcessRemains
@@ -16,6 +17,7 @@ from potluck.provider.sandbox.driver import Confinement, ResourceUse, RunOutcome
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.inspect_run import SandboxView
 from potluck.provider.sandbox.limits import LimitCheck, check_disk, check_memory, check_processes
+from potluck.provider.sandbox.work_disk import CACHE_BYTES, WorkDisk, largest_file_bytes
 
 _OPEN_FILES = 65_536
 # Of 1000, so that tasks are killed first if the machine itself runs out of memory.
@@ -28,7 +30,10 @@ _PROCESS_SLACK = 8
 
 
 class Enclosure:
-    """Limits of one run. Call `remove` when all its processes are dead."""
+    """Limits of one run; its disk has to be set first. Call `remove` when all its processes are
+    dead."""
+
+    disk: WorkDisk
 
     def __init__(self, confinement: Confinement, hierarchy: Hierarchy | None) -> None:
         self._confinement = confinement
@@ -52,6 +57,8 @@ class Enclosure:
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(_OUT_OF_MEMORY_SCORE))
         _lower(pid, resource.RLIMIT_CORE, 0)
         _lower(pid, resource.RLIMIT_NOFILE, _OPEN_FILES)
+        if self.disk.mechanism == DISK_WATCHDOG:
+            _lower(pid, resource.RLIMIT_FSIZE, largest_file_bytes(self._confinement))
         if self._needs_process_rlimit():
             _lower(pid, resource.RLIMIT_NPROC, self._most_processes() + _PROCESS_SLACK)
 
@@ -60,7 +67,10 @@ class Enclosure:
         return [
             *self._memory_checks(inside),
             self._process_check(inside),
-            check_disk(inside.work_is_full, limit.disk_bytes),
+            check_disk(
+                inside.work_is_full if self.disk.mechanism == DISK_TMPFS else self.disk.is_full,
+                limit.disk_bytes,
+            ),
         ]
 
     def cpu_seconds(self, remains: ProcessRemains, inside: SandboxView | None) -> float:
@@ -92,8 +102,9 @@ class Enclosure:
 
     def _group_limits(self) -> GroupLimits:
         limit = self._confinement
+        disk_bytes = limit.disk_bytes if self.disk.mechanism == DISK_TMPFS else CACHE_BYTES
         return GroupLimits(
-            memory_bytes=limit.memory_bytes + limit.disk_bytes,
+            memory_bytes=limit.memory_bytes + disk_bytes,
             processes=self._most_processes() + _OWN_PROCESSES + _OUTER_PROCESSES,
             cores=limit.cores,
         )

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from potluck.provider.sandbox.plain_directory import NAME_BYTES
+from potluck.provider.sandbox.plain_directory import is_full, used_bytes
 
 _INIT = "1"  # bwrap's own process
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -43,7 +43,8 @@ class MemoryUse(Struct, frozen=True):
 class SandboxView:
     """Inspects one sandbox. Call `close` when done."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, has_work_in_memory: bool) -> None:
+        self._has_work_in_memory = has_work_in_memory
         self._descriptors: list[int] = []
         self.cpu_seconds = 0.0
         self.memory_peak_bytes = 0
@@ -60,13 +61,12 @@ class SandboxView:
             os.close(self._descriptors.pop())
 
     def work_bytes(self) -> int:
-        return _used_bytes(self.work)
+        """What its files take of the memory."""
+        return used_bytes(self.work) if self._has_work_in_memory else 0
 
     def work_is_full(self) -> bool:
-        """Also true for too many files: the kernel's memory for each name is not accounted."""
-        space = os.fstatvfs(self.work)
-        names = space.f_files - space.f_ffree
-        return space.f_bavail == 0 or names * NAME_BYTES > space.f_blocks * space.f_frsize
+        """Of a tmpfs, whose size is its limit."""
+        return is_full(self.work)
 
     def glance(self) -> ProcessTotals:
         """Also updates `cpu_seconds` and `memory_peak_bytes`, which are reported at the end."""
@@ -83,7 +83,7 @@ class SandboxView:
 
     def uses_more_memory_than(self, limit_bytes: int) -> bool:
         """Takes the exact measure, which needs milliseconds, only if the rough one is over it."""
-        if self.glance().resident_bytes + _used_bytes(self._shared) <= limit_bytes:
+        if self.glance().resident_bytes + used_bytes(self._shared) <= limit_bytes:
             return False
         return self.memory_bytes().beyond(self.work_bytes()) > limit_bytes
 
@@ -92,7 +92,7 @@ class SandboxView:
         rollups = [self._rollup(pid) for pid in self._pids()]
         own = sum(rollup.get("Pss_Anon:", 0) for rollup in rollups)
         mapped = sum(rollup.get("Pss_Shmem:", 0) for rollup in rollups)
-        in_files = self.work_bytes() + _used_bytes(self._shared)
+        in_files = self.work_bytes() + used_bytes(self._shared)
         return MemoryUse(own, max(mapped, in_files))
 
     def terminate(self) -> None:
@@ -139,8 +139,3 @@ class SandboxView:
             with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
                 return file.read()
         return ""
-
-
-def _used_bytes(descriptor: int) -> int:
-    space = os.fstatvfs(descriptor)
-    return (space.f_blocks - space.f_bfree) * space.f_frsize

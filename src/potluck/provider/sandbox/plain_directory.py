@@ -31,21 +31,21 @@ class DirectoryGauge:
     def __init__(self, directory: Path, limit_bytes: int) -> None:
         self._directory = directory
         self._limit_bytes = limit_bytes
-        self._is_full = False
+        self.measured_bytes = 0
         self._measure_seconds = math.inf  # a folder may have been unpacked there
         self._measuring: Future[None] | None = None
 
     def is_full(self) -> bool:
         if self._measuring is None or self._measuring.done():
             if self._measure_seconds < _QUICK_SECONDS:
-                self._look()
+                self.measure()
             else:
-                self._measuring = run_in_daemon_thread(self._look)
-        return self._is_full
+                self._measuring = run_in_daemon_thread(self.measure)
+        return self.measured_bytes > self._limit_bytes
 
-    def _look(self) -> None:
+    def measure(self) -> None:
         began = time.monotonic()
-        self._is_full = directory_bytes(self._directory) > self._limit_bytes
+        self.measured_bytes = directory_bytes(self._directory)
         self._measure_seconds = time.monotonic() - began
 
 
@@ -67,6 +67,24 @@ def directory_bytes(directory: Path) -> int:
         except OSError:
             continue
     return total
+
+
+def used_bytes(descriptor: int) -> int:
+    """Of the file system that the descriptor is in."""
+    space = os.fstatvfs(descriptor)
+    return (space.f_blocks - space.f_bfree) * space.f_frsize
+
+
+def is_full(descriptor: int, limit_bytes: int | None = None) -> bool:
+    """Whether a file system of its own has no room left; by default its size is the limit.
+
+    Also true for too many files: the kernel's memory for each name is not accounted.
+    """
+    space = os.fstatvfs(descriptor)
+    limit = space.f_blocks * space.f_frsize if limit_bytes is None else limit_bytes
+    names = space.f_files - space.f_ffree
+    has_no_room = space.f_bavail == 0 or (space.f_files > 0 and space.f_ffree == 0)
+    return has_no_room or names * NAME_BYTES > limit or used_bytes(descriptor) > limit
 
 
 def remove_tree(directory: Path) -> None:

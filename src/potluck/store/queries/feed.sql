@@ -124,7 +124,9 @@ LEFT JOIN LATERAL (
         nullif(description -> 'containers', 'null') AS containers,
         -- Nodes registered with an older server did not report it.
         coalesce(description ->> 'python_version', '') AS python_version, address AS wallet,
-        coalesce((description ->> 'volumes_bytes')::bigint, 0) AS volumes_bytes, held_volumes
+        coalesce((description ->> 'volumes_bytes')::bigint, 0) AS volumes_bytes, held_volumes,
+        coalesce((description ->> 'others_disk_in_memory')::boolean, false)
+            AS others_disk_in_memory
     FROM nodes JOIN accounts ON accounts.id = account_id
     WHERE nodes.id = wanted.id AND state = 'online' AND is_polling
 ) AS offered ON true

@@ -148,6 +148,7 @@ class NodeFeed:
             wallet=row["wallet"].lower(),
             volumes_bytes=row["volumes_bytes"],
             held_volumes=frozenset(row["held_volumes"]),
+            others_disk_in_memory=row["others_disk_in_memory"],
         )
 
     def _running(self, node_id: NodeId, attempt: "_Attempt") -> RunningAttempt:

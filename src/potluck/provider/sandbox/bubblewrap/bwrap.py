@@ -2,12 +2,13 @@
 
 `run` guarantees that no process of the command survives it, whether the command exits, exceeds a
 limit or is cancelled. If the provider is killed, the kernel kills the sandbox with it, and `reap`
-removes the control groups when the provider starts again.
+removes control groups and work directories when the provider starts again.
 """
 
 import hashlib
 import shutil
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from potluck.provider.sandbox.hierarchy import find_hierarchy
 from potluck.provider.sandbox.identity import user_mechanism
 from potluck.provider.sandbox.pidfd import HeldProcess, adopt_orphans, find_processes
 from potluck.provider.sandbox.seccomp import compile_filter, this_machine
+from potluck.provider.sandbox.work_disk import DISKS, WorkDisks
 
 _SCOPE_HINT = (
     "limits are enforced without control groups; for strict limits start the provider with "
@@ -48,9 +50,14 @@ class BubblewrapDriver:
     encloses_processes = True
 
     def __init__(
-        self, state_directory: Path, node_name: str, python_prefix: Path = Path(sys.base_prefix)
+        self,
+        state_directory: Path,
+        node_name: str,
+        python_prefix: Path = Path(sys.base_prefix),
+        may_others_use_disk: Callable[[], bool] = lambda: False,
     ) -> None:
         adopt_orphans()
+        self._disks = WorkDisks(state_directory / DISKS, may_others_use_disk)
         self._name = sandbox_name(state_directory, node_name)
         self._filter = compile_filter(this_machine())
         self._hierarchy = find_hierarchy(f"{self._name}-")
@@ -64,6 +71,7 @@ class BubblewrapDriver:
 
     async def probe(self) -> SandboxReport:
         """Runs the interpreter inside; keeps the first working bwrap and Python."""
+        await self._disks.probe()
         failures = []
         for settings in self._candidates:
             failure = await _try(settings)
@@ -92,6 +100,10 @@ class BubblewrapDriver:
                 await leftover.ended()
         if self._hierarchy is not None:
             await remove_groups(self._hierarchy)
+        await self._disks.reap()
+
+    def held_bytes(self) -> int:
+        return self._disks.held_bytes
 
     def _make_settings(self, binary: Path, python: Python) -> BwrapSettings:
         return BwrapSettings(
@@ -101,6 +113,7 @@ class BubblewrapDriver:
             base_options=tuple(base_options(python)),
             seccomp_filter=self._filter,
             hierarchy=self._hierarchy,
+            disks=self._disks,
         )
 
     def _report(self) -> SandboxReport:
@@ -111,13 +124,13 @@ class BubblewrapDriver:
             memory=(groups and groups.mechanism("memory")) or "watchdog",
             processes=(groups and groups.mechanism("pids")) or by_rlimit,
             cpu=(groups and groups.mechanism("cpu")) or "none",
-            disk="tmpfs",
+            disk=self._disks.mechanism,
             network="namespaces",
             syscalls="seccomp",
             user=user_mechanism(),
             kinds=PLAIN_KINDS,
             takes_stdin=True,
-            notes=() if groups else (_SCOPE_HINT,),
+            notes=(*(() if groups else (_SCOPE_HINT,)), *self._disks.notes),
         )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.local.shielded import finish_despite_cancel
+from potluck.model.node import DISK_TMPFS
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.launch import (
     BwrapCommand,
@@ -24,6 +26,7 @@ from potluck.provider.sandbox.bubblewrap.root_filesystem import (
     Python,
     write_run_options,
 )
+from potluck.provider.sandbox.disk_image import ImageFailed
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
@@ -46,12 +49,14 @@ from potluck.provider.sandbox.inspect_run import SandboxView
 from potluck.provider.sandbox.limits import (
     LimitCheck,
     RunHandles,
+    check_disk,
     check_time,
     first_exceeded,
     supervise,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
 from potluck.provider.sandbox.pidfd import HeldProcess
+from potluck.provider.sandbox.work_disk import WorkDisk, WorkDisks
 
 _NAMESPACES = (
     "--unshare-pid",
@@ -75,6 +80,7 @@ class BwrapSettings(Struct, frozen=True):
     base_options: tuple[str, ...]
     seccomp_filter: bytes
     hierarchy: Hierarchy | None
+    disks: WorkDisks
 
 
 class ConfinedRun:
@@ -95,6 +101,7 @@ class ConfinedRun:
         self._settings = settings
         self._confinement = confinement
         self._enclosure = Enclosure(confinement, settings.hierarchy)
+        self._disk: WorkDisk | None = None
         self._log = OutputPump(output)
         self._checks: list[LimitCheck] = []
         self._run_seconds = 0.0
@@ -129,22 +136,29 @@ class ConfinedRun:
         """
         try:
             identity = new_identity(groups_of(self._confinement.device_nodes))
-            self._launch = _launch(self._settings, self._confinement, identity, self._companion)
+            self._disk = await self._settings.disks.take(self._confinement)
+            self._enclosure.disk = self._disk
+            self._launch = _launch(
+                self._settings, self._confinement, self._disk, identity, self._companion
+            )
             outer = self._launch.outer.pid
             entering = asyncio.create_task(asyncio.to_thread(self._enclosure.admit, outer))
             self._enclosing = entering
             if (early := await self._launch.find_inner()) is not None:
                 self._enclosing = asyncio.create_task(self._admit_inner(entering, early.pid))
             inner = await self._launch.ready()
-            self._inside = SandboxView(inner.pid)
+            is_in_memory = self._disk.mechanism == DISK_TMPFS
+            self._inside = SandboxView(inner.pid, has_work_in_memory=is_in_memory)
             self._enclosure.restrict(inner.pid)
-            await asyncio.shield(self._enclosing)
+            await asyncio.gather(
+                asyncio.shield(self._enclosing), asyncio.to_thread(self._disk.detach)
+            )
             owner = identity.uid if identity.owns_files_of_host else None
             work = WorkDirectory(self._inside.work, owner)
             if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
                 return failed
             self._work = work
-        except (SetupFailed, OSError) as failure:
+        except (SetupFailed, ImageFailed, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
 
@@ -178,12 +192,14 @@ class ConfinedRun:
         """Reads the rest from the pipes; no process writes any more."""
         if self._pumping is not None:
             await self._pumping
+        if self._disk is not None:
+            await asyncio.to_thread(self._disk.measure)
 
     def _outcome(self, exceeded: RunOutcome | None, remains: ProcessRemains) -> RunOutcome:
         if exceeded is not None:
             return exceeded
         own = self._own_end(remains)
-        late = first_exceeded(self._checks)
+        late = first_exceeded(self._checks) or self._too_large_file(own)
         return replace(late, exit_code=own.exit_code) if late else own
 
     def _own_end(self, remains: ProcessRemains) -> RunOutcome:
@@ -191,6 +207,12 @@ class ConfinedRun:
         if self._launch is None or not self._launch.command_was_executed():
             return RunOutcome(EndReason.SANDBOX_FAILED, f"bwrap ended with status {code}")
         return outcome_of_shell_code(code, self._command.wait_status() if self._command else None)
+
+    def _too_large_file(self, own: RunOutcome) -> RunOutcome | None:
+        """The kernel's signal for a file that exceeds the limit of a watched directory."""
+        if own.exit_code != -signal.SIGXFSZ:
+            return None
+        return check_disk(lambda: True, self._confinement.disk_bytes)()
 
     def _measured(self, outcome: RunOutcome, remains: ProcessRemains) -> RunOutcome:
         return replace(
@@ -215,11 +237,14 @@ class ConfinedRun:
         if self._inside is not None:
             self._inside.close()
         await self._enclosure.remove()
+        if self._disk is not None:
+            await self._settings.disks.give_back(self._disk)
 
 
 def _launch(
     settings: BwrapSettings,
     confinement: Confinement,
+    disk: WorkDisk,
     identity: Identity,
     companion: Companion | None,
 ) -> Launch:
@@ -229,7 +254,7 @@ def _launch(
     try:
         for target, content in command.files.items():
             injected.put(target, content, "0444")
-        write_run_options(injected, settings.python, confinement, identity.uid)
+        write_run_options(injected, settings.python, confinement, disk.source, identity.uid)
         words = BwrapCommand(
             binary=settings.binary,
             name=settings.name,

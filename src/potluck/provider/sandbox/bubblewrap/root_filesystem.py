@@ -5,7 +5,7 @@ list of OpenCL drivers; a synthetic passwd, group, hosts, nsswitch.conf and reso
 /proc without /proc/driver and without what identifies the machine's boot; a minimal /dev with the
 granted device nodes; and the requested mounts. Writable are only
 
-- /work, a size-limited tmpfs, with /tmp as a link to /work/.tmp, so that both share `disk_bytes`;
+- /work, which is limited to `disk_bytes`, with /tmp as a link to /work/.tmp, so that both share it;
 - /dev/shm, a tmpfs of at most `memory_bytes`, which counts as memory;
 - writable mounts, whose size the caller limits.
 
@@ -178,9 +178,9 @@ def base_options(python: Python) -> list[str]:
 
 
 def write_run_options(
-    injected: InjectedFiles, python: Python, confinement: Confinement, uid: int
+    injected: InjectedFiles, python: Python, confinement: Confinement, work: Path | None, uid: int
 ) -> None:
-    """Options of one run: sizes, files, mounts, and its user in passwd."""
+    """Options of one run: its work directory (None: a tmpfs), files, mounts, and its user."""
     packages = () if confinement.shows_packages else python.packages
     empty = [*hidden_directories(), *packages, *([str(_DRIVERS)] if _DRIVERS.is_dir() else [])]
     for directory in empty:
@@ -193,7 +193,10 @@ def write_run_options(
         data = str(injected.hold(b""))
         injected.options += ["--perms", "0444", "--ro-bind-data", data, target]
     injected.options += _tmpfs("/dev/shm", confinement.memory_bytes)  # noqa: S108
-    injected.options += _tmpfs(WORK, confinement.disk_bytes)
+    if work is None:
+        injected.options += _tmpfs(WORK, confinement.disk_bytes)
+    else:
+        injected.options += ["--bind", str(work), WORK]
     injected.options += ["--perms", "0777", "--dir", f"{WORK}/.tmp"]
     injected.options += ["--symlink", f"{WORK}/.tmp", "/tmp"]  # noqa: S108
     for name, content in confinement.files.items():

@@ -23,6 +23,7 @@ from potluck.provider.sandbox.docker.root import InitCommand
 from potluck.provider.sandbox.docker.work_directory import ContainerWork
 from potluck.provider.sandbox.driver import WORK, Confinement, Mount
 from potluck.provider.sandbox.identity import groups_of
+from potluck.provider.sandbox.work_disk import CACHE_BYTES, largest_file_bytes
 
 _OPEN_FILES = 65_536
 _OUT_OF_MEMORY_SCORE = 500
@@ -73,9 +74,10 @@ class ContainerConfig(Struct, frozen=True):
 
     @property
     def memory_bytes(self) -> int:
-        """Includes the work directory if that is a tmpfs, which the kernel counts as memory."""
+        """Includes the work directory if that is a tmpfs, which the kernel counts as memory, else
+        a little for cached pages of files."""
         limit = self.confinement
-        disk_bytes = limit.disk_bytes if self.work.is_file_system else 0
+        disk_bytes = limit.disk_bytes if self.work.is_in_memory else CACHE_BYTES
         return limit.memory_bytes + disk_bytes + self.defaults.overhead.memory_bytes
 
     @property
@@ -148,6 +150,8 @@ class ContainerConfig(Struct, frozen=True):
         _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
         files = _OPEN_FILES if most_files < 0 else min(_OPEN_FILES, most_files)
         limits = {"core": 0, "nofile": files, "nproc": self.processes + _PROCESS_SLACK}
+        if self.work.is_watched:
+            limits["fsize"] = largest_file_bytes(self.confinement)
         return [{"Name": name, "Soft": most, "Hard": most} for name, most in limits.items()]
 
     def _mounts(self) -> list[Mount]:

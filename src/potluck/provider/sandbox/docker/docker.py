@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from potluck.model.error import SandboxUnavailable
-from potluck.model.node import SandboxReport
+from potluck.model.node import DISK_IMAGE, SandboxReport
 from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
 from potluck.provider.one_line import one_line
@@ -28,7 +28,11 @@ from potluck.provider.sandbox.docker.engine import Engine, EngineError, EngineFa
 from potluck.provider.sandbox.docker.root import LABEL, build_own_image, init_on_own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings, ContainerUser
 from potluck.provider.sandbox.docker.seccomp_profile import make_profile
-from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_run_directories
+from potluck.provider.sandbox.docker.work_directory import (
+    CONTAINER_DISKS,
+    DIRECTORY,
+    remove_run_directories,
+)
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
@@ -44,6 +48,7 @@ from potluck.provider.sandbox.driver import (
 )
 from potluck.provider.sandbox.identity import new_uid
 from potluck.provider.sandbox.seccomp import this_machine
+from potluck.provider.sandbox.work_disk import WorkDisks
 
 RUNSC = "runsc"
 _NODE_LABEL = "potluck.node"
@@ -77,7 +82,11 @@ class DockerDriver:
         runtime: str | None = None,
         may_pull: Callable[[], bool] = lambda: False,
         python_prefix: Path = Path(sys.base_prefix),
+        may_others_use_disk: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._disks = WorkDisks(
+            state_directory / CONTAINER_DISKS, may_others_use_disk, has_tmpfs=os.geteuid() == 0
+        )
         self._name = sandbox_name(state_directory, node_name)
         self._directory = state_directory / DIRECTORY
         self._engine = Engine(socket)
@@ -96,6 +105,7 @@ class DockerDriver:
                 await self._engine.import_image(archive, image, f"{LABEL}=1")
         except EngineError as error:
             raise _engine_unusable(error) from error
+        await self._disks.probe()
         failures = []
         for python in self._pythons:
             settings = self._make_settings(facts, python, image)
@@ -135,6 +145,10 @@ class DockerDriver:
         except EngineError as error:
             raise _engine_unusable(error) from error
         await asyncio.to_thread(remove_run_directories, self._directory)
+        await self._disks.reap()
+
+    def held_bytes(self) -> int:
+        return self._disks.held_bytes
 
     def _make_settings(self, facts: EngineFacts, python: Python, image: str) -> ContainerSettings:
         defaults = ContainerDefaults(
@@ -152,6 +166,7 @@ class DockerDriver:
             python=python,
             init=init_on_own_image(python),
             own_image=image,
+            disks=self._disks,
             new_user=_choose_user(facts),
             find_image=self._find_image,
         )
@@ -191,6 +206,7 @@ class DockerDriver:
         """Runs the interpreter inside, and compares what it sees with the requested confinement."""
         output = bytearray()
         mechanisms: dict[str, str] = {}
+        sizes: list[int] = []
 
         async def collect(_: str, data: bytes) -> None:
             output.extend(data)
@@ -207,24 +223,24 @@ class DockerDriver:
             for controller, limit in limits.items():
                 mechanism = run.group and run.group.mechanism(controller, limit)
                 mechanisms[controller] = mechanism or "none"
-            mechanisms["disk"] = "tmpfs" if run.config.work.is_file_system else "watchdog"
+            sizes.append(run.config.work.size_bytes)
 
         ended = await run.to_its_end(find_mechanisms)
         text = output.decode(errors="replace").strip()
         if ended.reason is not EndReason.COMPLETED:
             raise _TrialFailed("; ".join(filter(None, (ended.detail, text))))
-        return self._report(facts, mechanisms, json.loads(text.splitlines()[-1]), trial)
+        return self._report(facts, mechanisms, json.loads(text.splitlines()[-1]), sizes[0])
 
     def _report(
         self,
         facts: EngineFacts,
         mechanisms: dict[str, str],
         inside: dict[str, object],
-        trial: Confinement,
+        work_bytes: int,
     ) -> SandboxReport:
         if inside["capabilities"] or inside["interfaces"] != ["lo"]:
             raise _TrialFailed(f"the engine does not confine containers as requested: {inside}")
-        if mechanisms["disk"] == "tmpfs" and inside["work_bytes"] != trial.disk_bytes:
+        if self._disks.mechanism == DISK_IMAGE and inside["work_bytes"] != work_bytes:
             raise _TrialFailed("the engine does not see the mounts of this machine")
         is_gvisor = self._runtime == RUNSC
         own = "own uid" if os.geteuid() == 0 else "the provider's user"
@@ -233,13 +249,17 @@ class DockerDriver:
             memory=mechanisms["memory"],
             processes=mechanisms["pids"],
             cpu=mechanisms["cpu"],
-            disk=mechanisms["disk"],
+            disk=self._disks.mechanism,
             network="namespaces",
             syscalls=_syscall_mechanism(inside, is_gvisor),
             user="user namespace" if facts.is_rootless else own,
             kinds=tuple(TaskKind),
             takes_stdin=True,
-            notes=(f"containers by {facts.name} {facts.version}", *_advice(inside, is_gvisor)),
+            notes=(
+                f"containers by {facts.name} {facts.version}",
+                *_advice(inside, is_gvisor),
+                *self._disks.notes,
+            ),
         )
 
 

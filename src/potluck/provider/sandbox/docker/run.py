@@ -14,6 +14,7 @@ from potluck.local.shielded import finish_despite_cancel
 from potluck.model.error import PotluckError
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Python
+from potluck.provider.sandbox.disk_image import ImageFailed
 from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.attach import attach
 from potluck.provider.sandbox.docker.bridge import Bridge
@@ -55,6 +56,7 @@ from potluck.provider.sandbox.limits import (
     supervise,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
+from potluck.provider.sandbox.work_disk import WorkDisk, WorkDisks
 
 # For a work directory without a size limit of its own, which is scanned each time.
 _SLOW_WATCH_SECONDS = 0.5
@@ -80,6 +82,7 @@ class ContainerSettings(Struct, frozen=True):
     python: Python
     init: InitCommand
     own_image: str
+    disks: WorkDisks
     new_user: Callable[[], ContainerUser]
     find_image: Callable[[str], Awaitable[Image]]  # raises InputFailed
 
@@ -105,6 +108,7 @@ class ContainerRun:
         self._short_name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._name = f"{settings.name}-{self._short_name}"
         self._config: ContainerConfig | None = None
+        self._disk: WorkDisk | None = None
         self._work: ContainerWork | None = None
         self._prepared_work: WorkDirectory | None = None  # set once the command may start
         self._container: str | None = None
@@ -144,7 +148,8 @@ class ContainerRun:
     async def _prepare(self) -> RunOutcome | None:
         try:
             image = await self._find_image()
-            self._config = self._make_config(image)
+            self._disk = await self._settings.disks.take(self._confinement)
+            self._config = self._make_config(image, self._disk)
             await finish_despite_cancel(self._create())
             if self._bridge is None or not await self._is_ready(self._bridge):
                 error = self._bridge.last_words if self._bridge else ""
@@ -162,7 +167,7 @@ class ContainerRun:
             self._prepared_work = prepared_work
         except InputFailed as failure:
             return failure.touched
-        except (EngineError, PotluckError, OSError) as failure:
+        except (EngineError, PotluckError, ImageFailed, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
 
@@ -195,11 +200,12 @@ class ContainerRun:
             sentence = f"pulling the image {name} took longer than {seconds:g} s"
             raise InputFailed(sentence, EndReason.PREPARE_TIME_LIMIT) from None
 
-    def _make_config(self, image: Image) -> ContainerConfig:
+    def _make_config(self, image: Image, disk: WorkDisk) -> ContainerConfig:
         confinement, settings = self._confinement, self._settings
         user = settings.new_user()
         self._must_chown = user.owns_files_of_host
-        self._work = ContainerWork(settings.directory / self._short_name, confinement.disk_bytes)
+        directory = settings.directory / self._short_name
+        self._work = ContainerWork(directory, confinement.disk_bytes, disk)
         self._work.put(confinement.files)
         if self._must_chown:
             self._work.hand_over(user.user, [m.source for m in confinement.mounts if m.writable])
@@ -239,7 +245,7 @@ class ContainerRun:
             *(self._recall, self._bridge.terminate, self._measure_usage, self._prepared_work),
             *(self._errand, self._companion),
         )
-        interval_seconds = WATCH_SECONDS if self.config.work.is_file_system else _SLOW_WATCH_SECONDS
+        interval_seconds = _SLOW_WATCH_SECONDS if self.config.work.is_watched else WATCH_SECONDS
         ended = self._bridge.ended()
         exceeded = await supervise(
             ended, checks, self._log, self._pumping, handles, interval_seconds
@@ -247,6 +253,7 @@ class ContainerRun:
         # The kernel's counters vanish with the container, so they are read now.
         self._run_seconds = time.monotonic() - began
         self._measure_usage()
+        await asyncio.to_thread(self.config.work.measure)
         self._late = first_exceeded(self._checks)
         return exceeded
 
@@ -344,3 +351,5 @@ class ContainerRun:
             await self._bridge.close()
         if self._work is not None:
             await asyncio.to_thread(self._work.remove)
+        if self._disk is not None:
+            await self._settings.disks.give_back(self._disk)

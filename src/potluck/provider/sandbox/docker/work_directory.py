@@ -1,34 +1,56 @@
 """The host directory of one container: its work directory and the few files mounted into it.
 
-As root the work directory is a tmpfs with a fixed size. Otherwise it is a plain directory whose
-size a watchdog checks. Both are removed with the run, or when the provider starts again.
+The work directory is a WorkDisk, or a tmpfs that is mounted here, which takes root. All of it is
+removed with the run, or when the provider starts again.
 """
 
-import ctypes
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from potluck.provider.sandbox.plain_directory import NAME_BYTES, DirectoryGauge, remove_tree
+from potluck.model.node import DISK_TMPFS, DISK_WATCHDOG
+from potluck.provider.sandbox.disk_image import mount_tmpfs, remove_mount_point
+from potluck.provider.sandbox.plain_directory import NAME_BYTES, is_full, remove_tree, used_bytes
+from potluck.provider.sandbox.work_disk import WorkDisk
 
-DIRECTORY = "docker"  # of all runs, below the sandbox's state directory
-_NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2  # from linux/mount.h
+# Below the sandbox's state directory: of all runs, and their work directories.
+DIRECTORY = "docker"
+CONTAINER_DISKS = "container-disks"
 
 
 class ContainerWork:
     """Call `remove` when no process uses it any more."""
 
-    def __init__(self, directory: Path, limit_bytes: int) -> None:
+    def __init__(self, directory: Path, limit_bytes: int, disk: WorkDisk) -> None:
         self._directory = directory
-        self.path = directory / "work"
-        self._gauge = DirectoryGauge(self.path, limit_bytes)
+        self._disk = disk
         remove_run_directory(directory)
         # The engine mounts its content; other users of this machine have no access.
         directory.mkdir(parents=True, mode=0o700)
-        self.path.mkdir()
-        self.is_file_system = os.geteuid() == 0 and _mount(self.path, limit_bytes)
-        self.path.chmod(0o777)
+        self.path = disk.source or self._mount_tmpfs(limit_bytes)
         self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def _mount_tmpfs(self, limit_bytes: int) -> Path:
+        path = self._directory / "work"
+        path.mkdir()
+        if not mount_tmpfs(path, limit_bytes, limit_bytes // NAME_BYTES):
+            raise PermissionError("a tmpfs for its disk cannot be mounted here")
+        return path
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the file system that it is in."""
+        space = os.fstatvfs(self.descriptor)
+        return space.f_blocks * space.f_frsize
+
+    @property
+    def is_in_memory(self) -> bool:
+        return self._disk.mechanism == DISK_TMPFS
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether nothing but a watchdog limits its size."""
+        return self._disk.mechanism == DISK_WATCHDOG
 
     @property
     def temporary(self) -> Path:
@@ -68,16 +90,13 @@ class ContainerWork:
 
     def used_bytes(self) -> int:
         """Bytes that the kernel counts as the run's memory."""
-        if not self.is_file_system:
-            return 0
-        space = os.fstatvfs(self.descriptor)
-        return (space.f_blocks - space.f_bfree) * space.f_frsize
+        return used_bytes(self.descriptor) if self.is_in_memory else 0
 
     def is_full(self) -> bool:
-        if not self.is_file_system:
-            return self._gauge.is_full()
-        space = os.fstatvfs(self.descriptor)
-        return space.f_bavail == 0 or space.f_favail == 0
+        return is_full(self.descriptor) if self.is_in_memory else self._disk.is_full()
+
+    def measure(self) -> None:
+        self._disk.measure()
 
     def remove(self) -> None:
         if self.descriptor >= 0:
@@ -97,20 +116,5 @@ def remove_run_directory(directory: Path) -> None:
     """Removes one run's directory, and unmounts its tmpfs."""
     if not directory.exists():
         return
-    while (directory / "work").is_mount() and _unmount(directory / "work"):
-        pass
+    remove_mount_point(directory / "work")
     remove_tree(directory)
-
-
-def _mount(path: Path, limit_bytes: int) -> bool:
-    """Returns whether it worked; root in a container may not be allowed to mount."""
-    names = limit_bytes // NAME_BYTES
-    options = f"size={limit_bytes},nr_inodes={names},mode=0777".encode()
-    flags = _NO_SETUID | _NO_DEVICES
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", flags, options) == 0)
-
-
-def _unmount(path: Path) -> bool:
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.umount2(os.fsencode(path), _DETACH) == 0)

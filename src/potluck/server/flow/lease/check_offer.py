@@ -14,7 +14,7 @@ from potluck.wire.signing.address import checksummed
 
 _NODE_FIELDS = (
     *("cores", "memory_bytes", "disk_bytes", "bandwidth_bytes_per_second", "sandbox"),
-    *("has_containers", "images", "pulls_images"),
+    *("has_containers", "images", "pulls_images", "others_on_disk"),
 )
 # Per node: every account with terms of its own is planned separately on all nodes.
 _MAX_WALLETS = 1_000
@@ -58,6 +58,11 @@ def check_change(change: TermsChange) -> TermsChange:
         raise InvalidInput(
             "The allowed images cannot be changed remotely.",
             "Run this on the machine itself: `potluck provider set images=…`.",
+        )
+    if change.others_on_disk is not UNSET:
+        raise InvalidInput(
+            "Whether other accounts use the disk cannot be changed remotely.",
+            "Run this on the machine itself: `potluck provider set others_on_disk=…`.",
         )
     if change.devices and (node_fields := [name for name in fields if name in _NODE_FIELDS]):
         raise InvalidInput(
