@@ -56,6 +56,8 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "disk": (2**30, 2**30),
     "time": (90, 90.0),
     "log-limit": ("1MiB", 2**20),
+    "prepare-time": ("1h", 3600.0),
+    "processes": (1024, 1024),
     "stop-after-silence": ("1h", 3600.0),
     "array": (5, 5),
     "allow-failures": (2, 2),

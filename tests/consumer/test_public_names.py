@@ -70,7 +70,9 @@ def test_the_options_of_a_task_are_pinned() -> None:
         *(
             "owner",
             "owners",
+            "prepare_time",
             "priority",
+            "processes",
             "progress",
             "ram",
             "requirements",

@@ -24,6 +24,7 @@ from potluck.provider.files.volume_cache import VolumeCache
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.sandbox.choose import WithImages
 from potluck.provider.sandbox.docker.work_directory import (
+    CONTAINER_DISKS,
     DIRECTORY,
     ContainerWork,
     remove_run_directories,
@@ -31,6 +32,7 @@ from potluck.provider.sandbox.docker.work_directory import (
 from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Output, RunOutcome
 from potluck.provider.sandbox.driver import make_trial as a_run
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
+from potluck.provider.sandbox.work_disk import DirectoryDisk
 from potluck.wire.provider import Grant
 from tests.provider.build import ACCOUNT, a_grant, settings_for
 
@@ -145,12 +147,14 @@ async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not(tmp_
 
 
 async def test_what_an_earlier_life_worked_in_goes_also_without_its_engine(tmp_path: Path) -> None:
-    work = ContainerWork(tmp_path / DIRECTORY / "run", MIB)
+    disk = DirectoryDisk(tmp_path / CONTAINER_DISKS / "some", MIB)
+    work = ContainerWork(tmp_path / DIRECTORY / "run", MIB, disk)
     (work.path / "large").write_bytes(bytes(1000))
     os.close(work.descriptor)
     try:
         await WithImages(UnconfinedDriver(tmp_path, "test"), None, tmp_path).reap()
         assert list((tmp_path / DIRECTORY).iterdir()) == []
+        assert list((tmp_path / CONTAINER_DISKS).iterdir()) == []
     finally:
         remove_run_directories(tmp_path / DIRECTORY)
 

@@ -14,7 +14,7 @@ from potluck.provider.data_directory import (
     lock_directory,
     save_node_id,
 )
-from potluck.provider.devices.offer import describe_node
+from potluck.provider.devices.offer import OfferedDisk, describe_node
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.settings import ProviderSettings, read_settings
 from potluck.store.new_ids import new_node_id
@@ -75,7 +75,8 @@ def test_labels_and_sharing_reach_the_offer() -> None:
 def offered_by(settings: ProviderSettings, card: DeviceDescription) -> NodeDescription:
     rules = OwnerRules(Path("/nowhere/provider.toml"), settings)
     rules.know((card,))
-    return describe_node(settings, (card,), SandboxReport("bwrap", "watchdog", "watchdog"), rules)
+    report = SandboxReport("bwrap", "watchdog", "watchdog")
+    return describe_node(settings, (card,), report, rules, OfferedDisk(2**30))
 
 
 def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:

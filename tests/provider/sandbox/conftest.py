@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
-from potluck.provider.sandbox.docker.work_directory import remove_run_directory
+from potluck.provider.sandbox.docker.work_directory import CONTAINER_DISKS, remove_run_directory
 from potluck.provider.sandbox.driver import PYTHON, Confinement
 from potluck.provider.sandbox.hierarchy import find_hierarchy
+from potluck.provider.sandbox.work_disk import DISKS, remove_leftovers
 from tests.groups import remove_groups
 from tests.ordinary_user import NOBODY, need_ordinary_user
 from tests.provider.sandbox.host import Answer, Request, decode, encode
@@ -111,6 +112,8 @@ def hosting(
             remove_groups(directory, "test")  # of a test that failed in the middle of a run
             for leftover in directory.glob("docker/*"):
                 remove_run_directory(leftover)
+            for disks in (DISKS, CONTAINER_DISKS):
+                remove_leftovers(directory / disks)
             shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -192,7 +192,9 @@ def build(kind: str, state_directory: Path, *prefix: str) -> Driver:
     if socket:
         runtime = RUNSC if name == RUNSC else None
         return DockerDriver(state_directory, "test", Path(socket), runtime)
-    return BubblewrapDriver(state_directory, "test", *map(Path, prefix))
+    if prefix:
+        return BubblewrapDriver(state_directory, "test", Path(prefix[0]))
+    return BubblewrapDriver(state_directory, "test")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import secrets
 import shutil
 import struct
 import subprocess
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -34,8 +35,13 @@ _FORMAT_SECONDS = 120.0
 _STAT_BLOCK_BYTES = 512
 _PROGRAM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
-# From linux/mount.h and linux/loop.h.
-_NO_SETUID, _NO_DEVICES, _NO_ACCESS_TIMES, _DETACH = 2, 4, 1024, 2
+# From linux/mount.h, linux/fcntl.h and linux/loop.h.
+_NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2
+_NO_SETUID_MOUNT, _NO_DEVICES_MOUNT, _NO_ACCESS_TIMES_MOUNT = 2, 4, 16
+_SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
+_CLOSE_ON_EXEC, _EMPTY_PATH, _HERE = 1, 4, -100
+# Numbers of system calls that are the same on every processor.
+_MOVE_MOUNT, _OPEN_FILE_SYSTEM, _CONFIGURE, _MAKE_MOUNT = 429, 430, 431, 432
 _GET_FREE_LOOP, _CONFIGURE_LOOP = 0x4C82, 0x4C0A
 _AUTOCLEAR, _DIRECT_IO = 4, 16
 _LOOP_TRIES = 20
@@ -49,32 +55,73 @@ class ImageFailed(Exception):
 
 
 class DiskImage(Struct, frozen=True):
-    """A formatted image at a loop device. Its methods may wait for the disk: use a thread."""
+    """A new file system that is mounted nowhere yet."""
 
     file: int  # the sparse file; its blocks are what it takes of the disk
-    device: int  # keeps the loop device
-    device_name: str
+    mount: int  # keeps it mounted
+    directory: int  # its root
 
     @property
     def held_bytes(self) -> int:
         return os.fstat(self.file).st_blocks * _STAT_BLOCK_BYTES
 
-    def mount(self, path: Path) -> int:
-        """Returns a descriptor that keeps it mounted, also without the mount point."""
-        path.mkdir(parents=True, exist_ok=True)
-        flags = _NO_SETUID | _NO_DEVICES | _NO_ACCESS_TIMES
-        # No inode tables are written in advance: they would fill the sparse file.
-        options = b"noinit_itable,errors=remount-ro"
-        source, target = os.fsencode(self.device_name), os.fsencode(path)
-        if _libc().mount(source, target, b"ext4", flags, options) != 0:
-            number = ctypes.get_errno()
-            remove_mount_point(path)
-            raise OSError(number, f"cannot mount the image: {os.strerror(number)}")
-        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def attach(self, path: Path) -> None:
+        """Makes it appear at a new directory. Takes no time worth mentioning."""
+        path.mkdir()
+        try:
+            _call(_MOVE_MOUNT, self.mount, b"", _HERE, os.fsencode(path), _EMPTY_PATH)
+        except OSError:
+            path.rmdir()
+            raise
 
     def close(self) -> None:
-        os.close(self.device)
-        os.close(self.file)
+        """Unmounts it, which may wait for the disk: use a thread."""
+        for descriptor in (self.directory, self.mount, self.file):
+            os.close(descriptor)
+
+
+class ImageTemplate(Struct, frozen=True):
+    """The content of an empty file system of one size: mke2fs takes longer than writing it."""
+
+    usable_bytes: int
+    size_bytes: int
+    parts: tuple[tuple[int, bytes], ...]  # with their positions in the file
+
+    def make_image(self, directory: Path) -> DiskImage:
+        """A file system on the disk of the directory; raises ImageFailed."""
+        try:
+            file = _new_file(directory, self.size_bytes)
+        except OSError as error:
+            raise ImageFailed(str(error)) from error
+        try:
+            for position, content in self.parts:
+                if os.pwrite(file, content, position) != len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return DiskImage(file, *_mount(file))
+        except (OSError, ImageFailed) as error:
+            os.close(file)
+            raise ImageFailed(str(error)) from error
+
+
+def make_template(directory: Path, usable_bytes: int) -> ImageTemplate:
+    """A template of images in which files can take `usable_bytes`; raises ImageFailed."""
+    size_bytes = image_bytes(usable_bytes)
+    try:
+        file = _new_file(directory, size_bytes)
+        try:
+            _format(file, usable_bytes)
+            mount, root = _mount(file)
+            try:
+                os.rmdir("lost+found", dir_fd=root)
+                os.fchmod(root, 0o777)
+            finally:
+                os.close(root)
+                os.close(mount)
+            return ImageTemplate(usable_bytes, size_bytes, tuple(_parts(file, size_bytes)))
+        finally:
+            os.close(file)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ImageFailed(str(error)) from error
 
 
 def image_bytes(usable_bytes: int) -> int:
@@ -83,35 +130,6 @@ def image_bytes(usable_bytes: int) -> int:
     needed += needed // _GROUPS_DIVISOR
     whole = needed + min(needed // (_RESERVE_DIVISOR - 1), _MOST_RESERVE_BYTES)
     return -(-whole // _BLOCK_BYTES) * _BLOCK_BYTES
-
-
-def make_image(directory: Path, usable_bytes: int) -> DiskImage:
-    """Makes an image on the disk of the directory; raises ImageFailed."""
-    try:
-        with ExitStack() as on_failure:
-            file = _new_file(directory)
-            on_failure.callback(os.close, file)
-            os.ftruncate(file, image_bytes(usable_bytes))
-            _format(file, usable_bytes)
-            device, device_name = _attach(file)
-            on_failure.callback(os.close, device)
-            image = DiskImage(file, device, device_name)
-            _empty(image, directory / secrets.token_hex(8))
-            on_failure.pop_all()
-            return image
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ImageFailed(str(error)) from error
-
-
-def _empty(image: DiskImage, path: Path) -> None:
-    """Removes what mke2fs puts into every file system."""
-    directory = image.mount(path)
-    try:
-        (path / "lost+found").rmdir()
-        path.chmod(0o777)
-    finally:
-        os.close(directory)
-        remove_mount_point(path)
 
 
 def unmount(path: Path) -> bool:
@@ -130,11 +148,55 @@ def _file_count(usable_bytes: int) -> int:
     return max(_LEAST_FILES, usable_bytes // _BYTES_PER_FILE)
 
 
-def _new_file(directory: Path) -> int:
+def _new_file(directory: Path, size_bytes: int) -> int:
     name = directory / f".{secrets.token_hex(8)}.image"
     file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    name.unlink()
+    try:
+        name.unlink()
+        os.ftruncate(file, size_bytes)
+    except OSError:
+        os.close(file)
+        raise
     return file
+
+
+def _parts(file: int, size_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """What is in a sparse file, without its holes."""
+    position = 0
+    while True:
+        try:
+            position = os.lseek(file, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing follows
+                return
+            raise
+        end = min(os.lseek(file, position, os.SEEK_HOLE), size_bytes)
+        yield position, os.pread(file, end - position, position)
+        position = end
+
+
+def _mount(file: int) -> tuple[int, int]:
+    """Descriptors of a mount that appears nowhere yet, and of its root."""
+    device, name = _attach(file)
+    try:
+        context = _call(_OPEN_FILE_SYSTEM, b"ext4", _CLOSE_ON_EXEC)
+        try:
+            _call(_CONFIGURE, context, _SET_STRING, b"source", os.fsencode(name), 0)
+            # No inode tables are written in advance: they would fill the sparse file.
+            _call(_CONFIGURE, context, _SET_FLAG, b"noinit_itable", None, 0)
+            _call(_CONFIGURE, context, _SET_STRING, b"errors", b"remount-ro", 0)
+            _call(_CONFIGURE, context, _CREATE, None, None, 0)
+            flags = _NO_SETUID_MOUNT | _NO_DEVICES_MOUNT | _NO_ACCESS_TIMES_MOUNT
+            mount = _call(_MAKE_MOUNT, context, _CLOSE_ON_EXEC, flags)
+        finally:
+            os.close(context)
+    finally:
+        os.close(device)  # a mount keeps it
+    try:
+        return mount, os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mount)
+    except OSError:
+        os.close(mount)
+        raise
 
 
 def _format(file: int, usable_bytes: int) -> None:
@@ -196,6 +258,15 @@ def remove_mount_point(path: Path) -> None:
         pass
     with suppress(OSError):
         path.rmdir()
+
+
+def _call(number: int, *arguments: int | bytes | None) -> int:
+    """A system call that the C library of older systems does not have."""
+    typed = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    result = int(_libc().syscall(ctypes.c_long(number), *typed))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
 
 
 def _libc() -> ctypes.CDLL:

@@ -8,9 +8,9 @@ gets a tmpfs instead, unless the owner lets it use the disk. Neither is shared b
 import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -20,7 +20,8 @@ from potluck.model.task import MIB
 from potluck.provider.sandbox.disk_image import (
     DiskImage,
     ImageFailed,
-    make_image,
+    ImageTemplate,
+    make_template,
     remove_mount_point,
 )
 from potluck.provider.sandbox.driver import Confinement
@@ -38,6 +39,8 @@ DISKS = "disks"  # below the sandbox's state directory
 CACHE_BYTES = 32 * MIB
 _USUAL_BYTES = 256 * MIB
 _MOST_SPARES = 2
+_REFILL_SECONDS = 1.0
+_MOST_TEMPLATES = 4
 # The content of a larger one is deleted before the image is closed: the kernel would write it out.
 _MOST_WRITTEN_BYTES = 16 * MIB
 
@@ -94,22 +97,22 @@ class MemoryDisk:
 
 
 class ImageDisk:
-    """A disk image, mounted at `source` until the sandbox has it."""
+    """A disk image, attached at `source` until the sandbox has it."""
 
     mechanism = DISK_IMAGE
 
     def __init__(self, image: DiskImage, path: Path, limit_bytes: int) -> None:
+        image.attach(path)
         self._image = image
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self.source: Path | None = path
-        self.descriptor = image.mount(path)
 
     @property
     def held_bytes(self) -> int:
         return self._image.held_bytes
 
     def is_full(self) -> bool:
-        return is_full(self.descriptor, self._limit_bytes)
+        return is_full(self._image.directory, self.limit_bytes)
 
     def measure(self) -> None:
         pass
@@ -120,10 +123,9 @@ class ImageDisk:
             self.source = None
 
     def release(self) -> None:
-        if used_bytes(self.descriptor) > _MOST_WRITTEN_BYTES:
-            remove_tree(Path(f"/proc/self/fd/{self.descriptor}"))
         self.detach()
-        os.close(self.descriptor)
+        if used_bytes(self._image.directory) > _MOST_WRITTEN_BYTES:
+            remove_tree(Path(f"/proc/self/fd/{self._image.directory}"))
         self._image.close()
 
 
@@ -172,7 +174,9 @@ class WorkDisks:
         self._has_tmpfs = has_tmpfs
         self._has_images = False
         self._spares: dict[int, DiskImage] = {}  # by size, the last used one at the end
-        self._filling: dict[int, asyncio.Task[None]] = {}
+        self._templates: dict[int, ImageTemplate] = {}  # by size
+        self._filling: set[int] = set()  # sizes
+        self._working: set[asyncio.Task[None]] = set()
         self._taken: set[WorkDisk] = set()
         self.problem = ""  # why there are no images
 
@@ -202,7 +206,7 @@ class WorkDisks:
             self.problem = "the provider does not run as root"
             return
         try:
-            self._keep(_USUAL_BYTES, await asyncio.to_thread(self._new_image, _USUAL_BYTES))
+            self._spares[_USUAL_BYTES] = await self._make_image(_USUAL_BYTES)
         except ImageFailed as failure:
             self.problem = str(failure)
         self._has_images = not self.problem
@@ -220,65 +224,86 @@ class WorkDisks:
         return disk
 
     async def give_back(self, disk: WorkDisk) -> None:
+        """Removes it. What is left of an image is seen by nobody, so nothing waits for it."""
+        if isinstance(disk, ImageDisk) and disk.source is None:
+            self._work(self._replace(disk))
+            return
         self._taken.discard(disk)
         await asyncio.to_thread(disk.release)
 
+    async def _replace(self, disk: ImageDisk) -> None:
+        await self._fill(disk.limit_bytes)
+        await asyncio.to_thread(disk.release)
+        self._taken.discard(disk)
+
     async def _take_image(self, size_bytes: int) -> ImageDisk:
         spare = self._spares.pop(size_bytes, None)
-        mounted: list[ImageDisk] = []
-
-        def mount() -> None:
-            image = spare or self._new_image(size_bytes)
-            try:
-                mounted.append(ImageDisk(image, self._new_path(), size_bytes))
-            except OSError:
-                image.close()
-                raise
-
+        image = spare or await self._make_image(size_bytes)
         try:
-            await finish_despite_cancel(asyncio.to_thread(mount))
-        except asyncio.CancelledError:
-            for disk in mounted:
-                await finish_despite_cancel(asyncio.to_thread(disk.release))
+            disk = ImageDisk(image, self._new_path(), size_bytes)
+        except OSError:
+            image.close()
             raise
-        finally:
-            self._refill(size_bytes)
-        return mounted[0]
+        # Not now: it would slow this run down.
+        asyncio.get_running_loop().call_later(
+            _REFILL_SECONDS, lambda: self._work(self._fill(size_bytes))
+        )
+        return disk
 
-    def _refill(self, size_bytes: int) -> None:
-        """Prepares the next image of this size in the background."""
-        if size_bytes in self._filling:
+    async def _make_image(self, size_bytes: int) -> DiskImage:
+        """Without losing it if it is cancelled."""
+        made: list[DiskImage] = []
+        try:
+            await finish_despite_cancel(
+                asyncio.to_thread(lambda: made.append(self._new_image(size_bytes)))
+            )
+        except asyncio.CancelledError:
+            for image in made:
+                image.close()
+            raise
+        return made[0]
+
+    def _work(self, duty: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(duty)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _fill(self, size_bytes: int) -> None:
+        """Prepares the next image of this size, unless there is one."""
+        if size_bytes in self._spares or size_bytes in self._filling:
             return
-
-        async def fill() -> None:
-            try:
-                self._keep(size_bytes, await asyncio.to_thread(self._new_image, size_bytes))
-            except (ImageFailed, OSError) as failure:  # the next run fails with the same
-                log.warning("cannot prepare a disk image", detail=str(failure))
-            finally:
-                del self._filling[size_bytes]
-
-        self._filling[size_bytes] = asyncio.create_task(fill())
-
-    def _keep(self, size_bytes: int, image: DiskImage) -> None:
-        self._spares[size_bytes] = image
+        self._filling.add(size_bytes)
+        try:
+            self._spares[size_bytes] = await self._make_image(size_bytes)
+        except ImageFailed as failure:  # the next run fails with the same
+            log.warning("cannot prepare a disk image", detail=str(failure))
+        finally:
+            self._filling.discard(size_bytes)
         while len(self._spares) > _MOST_SPARES:
-            self._spares.pop(next(iter(self._spares))).close()
+            await asyncio.to_thread(self._spares.pop(next(iter(self._spares))).close)
 
     def _new_image(self, size_bytes: int) -> DiskImage:
-        return make_image(self._make_directory(), size_bytes)
+        directory = self._make_directory()
+        template = self._templates.pop(size_bytes, None) or make_template(directory, size_bytes)
+        self._templates[size_bytes] = template  # the last used one at the end
+        if len(self._templates) > _MOST_TEMPLATES:
+            self._templates.pop(next(iter(self._templates)))
+        return template.make_image(directory)
 
     def _new_path(self) -> Path:
         return self._make_directory() / secrets.token_hex(8)
 
     def _make_directory(self) -> Path:
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise ImageFailed(str(error)) from error
         return self._directory
 
     async def reap(self) -> None:
         """Removes what an earlier process left. Nothing may run."""
-        if self._filling:
-            await asyncio.wait(self._filling.values())
+        if self._working:
+            await asyncio.wait(self._working)
         await asyncio.to_thread(remove_leftovers, self._directory)
 
 

@@ -55,7 +55,7 @@ def host(docker: Started) -> Iterator[Host]:
 
 def test_the_report_says_what_holds(host: Host) -> None:
     report = host.report
-    assert (report.driver, report.disk, report.network) == ("docker", "tmpfs", "namespaces")
+    assert (report.driver, report.disk, report.network) == ("docker", "disk image", "namespaces")
     assert (report.syscalls, report.user) == ("seccomp", "own uid")
     assert {report.memory, report.processes, report.cpu} <= {"cgroup v1", "cgroup v2"}
     assert set(report.kinds) == set(TaskKind)

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -44,6 +43,7 @@ from potluck.provider.sandbox.docker.seccomp_profile import make_profile
 from potluck.provider.sandbox.docker.work_directory import ContainerWork
 from potluck.provider.sandbox.driver import Confinement, Mount, StopRequest, ignore_start
 from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Processor
+from potluck.provider.sandbox.work_disk import CACHE_BYTES, DirectoryDisk
 from tests.provider.sandbox.conftest import confinement
 
 CARD = (Mount(Path("/dev/null"), "/dev/nvidia0"),)
@@ -55,7 +55,8 @@ def encased(
     """What the engine would be told of this run in an image with a volume."""
     wanted: Confinement = confinement(image="some", **changes)
     image = Image("sha256:1", ImageConfig(env=["LD_PRELOAD=x", "A=b"], volumes={"/data": {}}))
-    work = ContainerWork(tmp_path / "run", wanted.disk_bytes)
+    disk = DirectoryDisk(tmp_path / "disk", wanted.disk_bytes)
+    work = ContainerWork(tmp_path / "run", wanted.disk_bytes, disk)
     try:
         parts = (
             defaults or ContainerDefaults("potluck.node=n", ("no-new-privileges",)),
@@ -65,6 +66,7 @@ def encased(
         return ContainerConfig(wanted, *parts, 1234, 1234, work).to_json()
     finally:
         work.remove()
+        disk.release()
 
 
 def test_every_wall_is_asked_for(tmp_path: Path) -> None:
@@ -77,11 +79,11 @@ def test_every_wall_is_asked_for(tmp_path: Path) -> None:
     assert told["Healthcheck"] == {"Test": ["NONE"]}
     assert (host["NetworkMode"], host["IpcMode"], host["CapDrop"]) == ("none", "private", ["ALL"])
     assert (host["ReadonlyRootfs"], host["LogConfig"]) == (True, {"Type": "none"})
-    disk_bytes = 16 * MIB if os.geteuid() == 0 else 0
-    assert host["Memory"] == host["MemorySwap"] == 128 * MIB + disk_bytes
+    assert host["Memory"] == host["MemorySwap"] == 128 * MIB + CACHE_BYTES
     assert (host["PidsLimit"], host["CpuQuota"]) == (33, 300_000)
     limits = {limit["Name"]: limit["Hard"] for limit in host["Ulimits"]}
     assert (limits["core"], limits["nproc"]) == (0, 41)
+    assert limits["fsize"] == 128 * MIB  # of a watched directory; also for shared memory
     assert not {"Privileged", "PidMode", "UTSMode", "CapAdd", "Devices"} & {
         name for name, value in host.items() if value
     }
@@ -206,7 +208,7 @@ async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
     async def unheard(_: str, __: bytes) -> None: ...
 
     none, recall = cast(Any, None), StopRequest()
-    settings = ContainerSettings(none, "test", tmp_path, none, none, none, "own", none, never)
+    settings = ContainerSettings(none, "test", tmp_path, none, none, none, "own", none, none, never)
     wanted = confinement(image="large", image_seconds=image_seconds)
     run = ContainerRun(settings, wanted, unheard, recall=recall)
     asyncio.get_running_loop().call_later(1.0, recall.ask, EndReason.RECLAIMED, 30.0)

@@ -154,6 +154,7 @@ class ContainerRun:
             if self._bridge is None or not await self._is_ready(self._bridge):
                 error = self._bridge.last_words if self._bridge else ""
                 return sandbox_failed(error or "the container exited without an error message")
+            await asyncio.to_thread(self._disk.detach)
             self.group = find_container_group(
                 await self._settings.engine.pid(self._container or "")
             )
