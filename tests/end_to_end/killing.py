@@ -33,7 +33,11 @@ NAME = "killed"
 KEPT = ("files/", "environments/", "attempts/", "delegations/", "receipts/", "control")
 STAGING = "environments/staging"
 # The directory that those of runs are made in, and the filter that all of them have.
-OF_ALL_RUNS = {"sandbox/docker", "sandbox/seccomp.json"}
+OF_ALL_RUNS = {
+    *("sandbox/docker", "sandbox/seccomp.json", "sandbox/disks", "sandbox/container-disks")
+}
+# Disk images that are kept ready for the next runs.
+MOST_SPARES = 2
 OUTPUT_BYTES = 48 * MIB
 # For as many tasks at once as there are points.
 ROOMY = {"POTLUCK_PROVIDER_CORES": "16", "POTLUCK_PROVIDER_DISK_BYTES": str(2 * 2**30)}
@@ -131,7 +135,13 @@ class Pool:
             *(f"group {each}" for each in groups),
             *(f"mount {each.split()[4]}" for each in mounts if str(self.data) in each),
             *(f"file {each}" for each in self._files()),
+            *(f"loop device of {each}" for each in self.images()[MOST_SPARES:]),
         }
+
+    def images(self) -> list[str]:
+        """The files below its directory that have a loop device."""
+        devices = Path("/sys/block").glob("loop*/loop/backing_file")
+        return [text for each in devices if str(self.data) in (text := each.read_text())]
 
     def _files(self) -> list[str]:
         found = [str(path.relative_to(self.data)) for path in self.data.rglob("*")]

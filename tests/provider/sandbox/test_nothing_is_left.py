@@ -87,11 +87,13 @@ def test_reap_ends_a_sandbox_that_lost_its_provider_half_way(as_root: bool) -> N
 
 def test_no_mount_and_no_descriptor_stays(host: Host) -> None:
     host.run()
+    host.reap()  # waits until the disks are gone, and the next ones are ready
     mounts = _mounts(host)
     descriptors = _descriptors(host)
     for _ in range(3):
         host.run()
         host.run(seconds=0.01, command=("/bin/sleep", "9"))
+    host.reap()
     assert _mounts(host) == mounts
     assert _descriptors(host) == descriptors
 

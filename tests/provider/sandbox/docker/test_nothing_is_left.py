@@ -66,9 +66,12 @@ def test_a_run_takes_the_place_of_what_an_earlier_life_has_left_under_its_name(
 
 def test_no_descriptor_stays(docker: Started) -> None:
     with hosting(True, docker.kind) as host:
+        host.run()
+        host.reap()  # waits until the disks are gone, and the next ones are ready
         before = _descriptors(host)
         host.run()
         host.run(seconds=0.1, command=("/bin/sleep", "9"))
+        host.reap()
         assert _descriptors(host) == before
 
 
