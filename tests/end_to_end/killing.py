@@ -61,6 +61,7 @@ class Pool:
         line: WatchedLine,
         index: LoopbackIndex,
         engine: Started | None,
+        **environment: str,
     ) -> None:
         self.directory = directory
         self._engine = engine
@@ -69,7 +70,7 @@ class Pool:
         self.client = server.client()
         self.line = line
         self.index = index
-        self.environment = {"POTLUCK_PROVIDER_INDEX_URL": index.url, **ROOMY}
+        self.environment = {"POTLUCK_PROVIDER_INDEX_URL": index.url, **ROOMY, **environment}
         if engine is not None:
             self.environment["POTLUCK_PROVIDER_DOCKER_URL"] = f"unix://{engine.socket}"
             self.data.mkdir(parents=True)
@@ -180,14 +181,14 @@ class Pool:
 
 
 @contextmanager
-def opened(directory: Path, engine: Started | None = None) -> Iterator[Pool]:
+def opened(directory: Path, engine: Started | None = None, **environment: str) -> Iterator[Pool]:
     """With bubblewrap, unless there is an engine."""
     with ExitStack() as stack:
         server = stack.enter_context(ServerProcess(directory, POTLUCK_HOST=FAR))
         line = stack.enter_context(WatchedLine(server.port))
         index = stack.enter_context(loopback_index())
         index.add("kind", *wheel("kind", {"kind.py": b"answer = 42\n"}))
-        pool = Pool(directory, server, line, index, engine)
+        pool = Pool(directory, server, line, index, engine, **environment)
         stack.callback(pool.end)
         yield pool
 

@@ -64,3 +64,18 @@ def test_hints_name_options_that_exist() -> None:
         words = cause.for_command.replace(",", " ").replace(":", " ").replace(".", " ").split()
         named = {word.removeprefix("--") for word in words if word.startswith("--")}
         assert named <= {*OPTIONS, "with"}, named  # as --dependencies is typed
+
+
+def test_every_limit_names_the_option_that_raises_it() -> None:
+    options = {
+        EndReason.MEMORY_LIMIT: "ram",
+        EndReason.DISK_LIMIT: "disk",
+        EndReason.PROCESS_LIMIT: "processes",
+        EndReason.TIME_LIMIT: "time",
+        EndReason.PREPARE_TIME_LIMIT: "prepare-time",
+    }
+    limits = {reason for reason in EndReason if reason.endswith("_limit")}
+    assert limits == {*options, EndReason.LOG_LIMIT}, "the log names its option where it is cut"
+    for reason, name in options.items():
+        assert f"--{OPTIONS[name].name}" in find_hint(reason, "")
+        assert f"{OPTIONS[name].keyword}=" in find_hint(reason, "", is_python=True)

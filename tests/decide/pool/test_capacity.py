@@ -553,3 +553,12 @@ def test_demands_follow_nodes_that_enter_leave_and_take_the_place_of_others() ->
         each = chance.choice(wanted)
         fits = any(isinstance(fit(each, known), Fit) for known in nodes.values())
         assert (pool.find(each) is not None) is fits
+
+
+def test_accounts_are_planned_apart_where_others_have_their_disk_in_memory() -> None:
+    """Otherwise the answer for the first account would be that for all."""
+    pool = capacity(whole_node("mine", account_id=ALICE, others_disk_in_memory=True))
+    wanted = task(disk_bytes=8 * GIB, memory_bytes=GIB)
+    for account_id in (BOB, ALICE, BOB):
+        found = pool.find(replace(wanted, account_id=account_id))
+        assert (found is not None) == (account_id == ALICE)

@@ -58,6 +58,12 @@ REFUSED = [
     ({"memory_bytes": 17 * GIB}, {"memory_bytes": 16 * GIB}, Refusal.MEMORY),
     ({"disk_bytes": 17 * GIB}, {"disk_bytes": 16 * GIB}, Refusal.DISK),
     ({"volumes": VOLUMES}, {"volumes_bytes": 2**20}, Refusal.VOLUMES),
+    # Its disk would be in memory.
+    (
+        {"disk_bytes": 2 * GIB, "memory_bytes": 5 * GIB},
+        {"disk_bytes": 16 * GIB, "others_disk_in_memory": True},
+        Refusal.DISK,
+    ),
     ({}, {"devices": (gpu(availability=Availability.PAUSED),)}, Refusal.DEVICE_AWAY),
     ({}, {"is_cordoned": True}, Refusal.CORDONED),
     # One of the two is there, and both are wanted.
@@ -214,3 +220,11 @@ def test_the_cheapest_devices_of_a_node_first() -> None:
     found = fit(task(device_count=2), mixed)
     assert isinstance(found, Fit)
     assert [share.device_id for share in found.shares] == ["cheap", "large"]
+
+
+def test_a_disk_in_memory_is_that_of_others_only() -> None:
+    wanted = task(disk_bytes=2 * GIB, memory_bytes=5 * GIB)
+    sizes: dict[str, Any] = {"disk_bytes": 16 * GIB, "others_disk_in_memory": True}
+    assert not isinstance(suitable(wanted, node(account_id=ALICE, **sizes)), Refusal)
+    usual = task(disk_bytes=GIB // 4, memory_bytes=GIB)
+    assert not isinstance(suitable(usual, node(account_id=BOB, **sizes)), Refusal)
