@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,7 +122,12 @@ def _configured_sandbox(directory: Path) -> str:
 async def _probe(directory: Path, sandbox: str) -> "ChosenSandbox":
     from potluck.provider.sandbox.choose import DriverSite, choose
 
-    return await choose(DriverSite(directory, "doctor", os.environ.get(_DOCKER_URL, "")), sandbox)
+    # On the disk that tasks would use, without leaving anything there.
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    where = existing if os.access(existing, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=where, prefix=".potluck-doctor-") as trial:
+        site = DriverSite(Path(trial), "doctor", os.environ.get(_DOCKER_URL, ""))
+        return await choose(site, sandbox)
 
 
 def check_kernel(

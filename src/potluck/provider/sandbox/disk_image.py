@@ -26,7 +26,7 @@ _BLOCK_BYTES = 4096
 _INODE_BYTES = 256
 # A file for each of so many bytes. The inode tables of files that do not exist take no space.
 _BYTES_PER_FILE = 8192
-_LEAST_FILES = 512
+_LEAST_FILES = 4096
 # Bitmaps and descriptors of block groups; the superblock; and what ext4 keeps for itself.
 _GROUPS_DIVISOR = 2_000
 _SUPERBLOCK_BYTES = 128 * 1024
@@ -95,7 +95,8 @@ class ImageTemplate(Struct, frozen=True):
             raise ImageFailed(str(error)) from error
         try:
             for position, content in self.parts:
-                if os.pwrite(file, content, position) != len(content):
+                os.lseek(file, position, os.SEEK_SET)
+                if os.write(file, content) != len(content):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return DiskImage(file, *_mount(file))
         except (OSError, ImageFailed) as error:
