@@ -14,7 +14,16 @@ from potluck.model.account import Quota, Role
 from potluck.model.task import TaskState
 from potluck.model.terms import TaskKind
 from potluck.wire import routes
-from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, RemoveNode, SetLabel, TakeCredit
+from potluck.wire.admin import (
+    Cordon,
+    PoolEvent,
+    PoolEventPage,
+    PoolTask,
+    PoolTaskPage,
+    RemoveNode,
+    SetLabel,
+    TakeCredit,
+)
 from potluck.wire.alerts import AlertPage, AlertTest, ErrorGroup, ErrorPage, NewSilence, SilenceView
 from potluck.wire.identity import (
     AccountPage,
@@ -43,7 +52,7 @@ from potluck.wire.money.rewards import (
     PayoutView,
     SignedStatement,
 )
-from potluck.wire.status import PoolStatus
+from potluck.wire.status import PoolHistory, PoolStatus
 
 
 class Admin:
@@ -123,6 +132,15 @@ class Admin:
     def status(self) -> PoolStatus:
         """The whole pool as of now: readiness, queue, nodes, recent ends, sizes, backup, ledger."""
         return call_api(self._transport, routes.POOL_STATUS, PoolStatus)
+
+    def history(self, hours: int = 24) -> PoolHistory:
+        """Throughput and latency of the last hours, in about a hundred steps."""
+        return call_api(self._transport, routes.POOL_HISTORY, PoolHistory, query={"hours": hours})
+
+    def events(self) -> Iterator[PoolEvent]:
+        """Events of all accounts, newest first, without the names of tasks."""
+        for page in iter_pages(self._transport, routes.LIST_POOL_EVENTS, PoolEventPage):
+            yield from page.events
 
     def tasks(
         self,

@@ -1,6 +1,6 @@
 """Figures of the whole pool for its operator, in few statements; not used for planning."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
@@ -9,7 +9,14 @@ from potluck.store import table_copy
 from potluck.store.database import Connection
 from potluck.store.nodes.pool_totals import count_devices
 from potluck.store.sql_files import load
-from potluck.wire.status import BackupStatus, EndCount, InstanceView, PoolFacts
+from potluck.wire.status import (
+    BackupStatus,
+    EndCount,
+    HistoryPoint,
+    InstanceView,
+    PoolFacts,
+    PoolHistory,
+)
 
 _sql = load("status")
 # Counting stops here: a count of a million takes time and helps no reader.
@@ -17,6 +24,9 @@ _COUNTED_TASKS = 1_000_000
 _SEEN_WITHIN = timedelta(seconds=30)
 RECENT = timedelta(minutes=5)
 _LEDGER_TIMEOUT = "2s"
+# Of a history: the most tasks that are looked at, and about how many steps it has.
+_HISTORY_TASKS = 100_000
+_HISTORY_STEPS = 96
 
 
 async def read_facts(connection: Connection) -> PoolFacts:
@@ -46,6 +56,31 @@ async def read_facts(connection: Connection) -> PoolFacts:
         backup=backup,
         firing_alerts={each["name"]: each["alerts"] for each in alerts},
     )
+
+
+async def read_history(connection: Connection, hours: int) -> PoolHistory:
+    """Throughput and latency of the tasks that ended in the last hours."""
+    within = timedelta(hours=hours)
+    step = timedelta(minutes=max(1, round(within / _HISTORY_STEPS / timedelta(minutes=1))))
+    rows = await connection.fetch(*_sql.history(within=within, step=step, limit=_HISTORY_TASKS))
+    points = [
+        HistoryPoint(
+            *(row["at"], row["succeeded"], row["failed"], row["stopped"]),
+            *_seconds(row["waits"]),
+            *_seconds(row["runs"]),
+        )
+        for row in rows
+    ]
+    counted = sum(each.succeeded + each.failed + each.stopped for each in points)
+    now = datetime.now(UTC)
+    is_complete = counted < _HISTORY_TASKS
+    return PoolHistory(now - within, now, int(step.total_seconds()), points, is_complete)
+
+
+def _seconds(percentiles: list[float | None] | None) -> list[float | None]:
+    """Rounded to milliseconds; None if no task of the step has started."""
+    found = percentiles or [None, None]
+    return [None if each is None else round(float(each), 3) for each in found]
 
 
 async def read_ledger_sum(connection: Connection) -> int | None:

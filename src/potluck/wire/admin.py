@@ -1,11 +1,12 @@
 """Messages of administration: labels, credit taken back, nodes, all tasks of the pool."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from potluck.model.bounded_types import PRINTABLE, LineText, ShortText
+from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import TaskKind
@@ -54,3 +55,26 @@ class PoolTask(Struct, frozen=True):
 class PoolTaskPage(Struct, frozen=True):
     tasks: list[PoolTask]
     next_cursor: TaskId | None = None
+
+
+class PoolEvent(Struct, frozen=True):
+    """An event of any account as admins see it, without the name of a task."""
+
+    id: str
+    kind: EventKind
+    at: datetime
+    account_id: AccountId
+    address: str
+    label: str = ""  # of the account
+    task_id: TaskId | None = None
+    node_id: NodeId | None = None
+    node_name: str | None = None
+    data: dict[str, Any] = {}  # if applicable: state, reason, attempt_id, node_id
+
+
+class PoolEventPage(Struct, frozen=True):
+    """Newest first."""
+
+    events: list[PoolEvent]
+    next_cursor: str | None = None
+    head: str | None = None  # after the newest event: a stream from here misses nothing

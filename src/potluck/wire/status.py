@@ -68,3 +68,26 @@ class PoolStatus(PoolFacts, frozen=True, kw_only=True):
     readiness: ServerReadiness  # of the instance that answers
     queue: list[QueueReason]  # from the leader; empty without one
     ledger_sum_micro: int | None  # zero unless something is wrong; None: too long to add up now
+
+
+class HistoryPoint(Struct, frozen=True):
+    """The tasks that ended in one step of a history. Without one that started, times are None."""
+
+    at: datetime  # the start of the step
+    succeeded: int
+    failed: int
+    stopped: int  # cancelled or expired
+    wait_median_seconds: float | None  # from when a task could start until it did
+    wait_p95_seconds: float | None
+    run_median_seconds: float | None
+    run_p95_seconds: float | None
+
+
+class PoolHistory(Struct, frozen=True):
+    """Throughput and latency over time, oldest first. Steps without an ended task are left out."""
+
+    since: datetime
+    until: datetime
+    step_seconds: int
+    points: list[HistoryPoint]
+    is_complete: bool  # False: only the newest tasks of this time were counted

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import msgspec
+import urllib3
 
 from potluck.cli.admin.status_text import status_lines
 from potluck.cli.terminal.screen import Tone
@@ -112,3 +113,80 @@ def test_the_status_has_the_whole_pool_and_is_for_admins(server: ServerProcess) 
     assert lines["backup"][0].tone is Tone.BAD, "there is none"
     firing = msgspec.convert({**shown, "firing_alerts": {"BackupTooOld": 1}}, PoolStatus)
     assert dict(status_lines(firing))["alerts"][0].text == "1 firing: BackupTooOld"
+
+
+def test_throughput_and_latency_are_told_over_time(server: ServerProcess) -> None:
+    operator, (ann, _) = server.client(), signed_in(server, "cancels")
+    before = _stopped(operator)
+    for _ in range(3):
+        task_id = ann.submit("print()", requirements={"memory_bytes": 2**50})
+        ann.post(f"/v1/tasks/{task_id}/cancel", {})
+    history = operator.get("/v1/pool/history?hours=1")
+    assert (history["step_seconds"], history["is_complete"]) == (60, True)
+    assert sum(each["stopped"] for each in history["points"]) == before + 3
+    never_started = [each for each in history["points"] if not each["succeeded"]]
+    assert all(each["run_median_seconds"] is None for each in never_started)
+    assert status(ann, "GET", "/v1/pool/history") == 403
+    for refused in ("hours=0", "hours=169", "hours=x"):
+        assert status(operator, "GET", f"/v1/pool/history?{refused}") == 400, refused
+
+
+def _stopped(operator: Api) -> int:
+    points = operator.get("/v1/pool/history?hours=168")["points"]
+    return sum(each["stopped"] for each in points)
+
+
+def test_an_admin_sees_events_of_all_accounts_without_the_names_of_tasks(
+    server: ServerProcess,
+) -> None:
+    operator, (ann, ann_id) = server.client(), signed_in(server, "is watched")
+    start = operator.get("/v1/pool/events")["head"]
+    task_id = ann.submit("print()", name="a secret plan", requirements={"memory_bytes": 2**50})
+
+    def listed() -> Any:
+        page = operator.get("/v1/pool/events?limit=500")
+        return next((each for each in page["events"] if each["task_id"] == task_id), None)
+
+    event = await_true(listed, "it is listed")
+    assert (event["kind"], event["account_id"]) == ("task.queued", ann_id)
+    assert event["address"] and event["data"] == {"state": "queued"}
+    assert "secret" not in json.dumps(event)
+    first = operator.get("/v1/pool/events?limit=1")
+    assert len(first["events"]) == 1
+    second = operator.get(f"/v1/pool/events?limit=1&cursor={first['next_cursor']}")
+    assert second["events"][0]["id"] != first["events"][0]["id"]
+    text = until_data(operator, f"/v1/pool/events/follow?cursor={start}")
+    assert task_id.encode() in text and b"secret" not in text
+    for path in ("/v1/pool/events", "/v1/pool/events/follow"):
+        assert status(ann, "GET", path) == 403
+        assert status(operator, "GET", f"{path}?cursor=x") == 400
+
+
+def test_a_busy_pool_costs_a_watcher_a_page_a_second(server: ServerProcess) -> None:
+    operator, (ann, _) = server.client(), signed_in(server, "is busy")
+    start = operator.get("/v1/pool/events")["head"]
+    spec = {"kind": "script", "filename": "many.py", "source": "print()"}
+    task = {"spec": spec, "requirements": {"memory_bytes": 2**50}}
+    ann.post("/v1/tasks/batch", {"tasks": [task] * 60})
+
+    def head() -> int:
+        return int(operator.get("/v1/pool/events?limit=1")["head"])
+
+    await_true(lambda: head() >= int(start) + 60, "the events have their places")
+    text = until_data(operator, f"/v1/pool/events/follow?cursor={start}", b"task.queued")
+    assert text.index(b"event: gap") < text.index(b"event: task.queued")
+
+
+def until_data(caller: Api, path: str, wanted: bytes = b"data:") -> bytes:
+    """What a stream sends until this is there."""
+    answer = urllib3.PoolManager(retries=False, timeout=10).request(
+        "GET", caller.url + path, headers=caller._headers, preload_content=False
+    )
+    assert answer.status == 200
+    try:
+        text = b""
+        while wanted not in text:
+            text += answer.read1(65_536)
+    finally:
+        answer.close()
+    return text

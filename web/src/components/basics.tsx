@@ -88,7 +88,7 @@ const DOTS: Record<Tone, string> = {
 export function Badge({ tone, children }: { tone: Tone; children: ReactNode }) {
   return (
     <span
-      className={`inline-flex items-center gap-1.5 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap ${TONES[tone]}`}
+      className={`inline-flex items-center gap-1.5 rounded-full px-2 py-0.5 align-middle text-xs font-medium whitespace-nowrap ${TONES[tone]}`}
     >
       <span aria-hidden className={`size-1.5 rounded-full ${DOTS[tone]}`} />
       {children}
@@ -115,15 +115,15 @@ export function PageTitle({
     if (typeof title === "string") document.title = `${title} · Potluck`;
   }, [title]);
   return (
-    <header className="mb-5 flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
-      <div className="min-w-0">
-        <h1 className="text-xl font-semibold tracking-tight text-balance wrap-anywhere sm:text-2xl">
+    <header className="mb-5">
+      <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
+        <h1 className="min-w-0 text-xl font-semibold tracking-tight text-balance wrap-anywhere sm:text-2xl">
           {title}
         </h1>
-        {about && <p className="mt-1 max-w-prose text-soft">{about}</p>}
-        {children}
+        {actions && <div className="flex min-h-9 flex-wrap items-center gap-2">{actions}</div>}
       </div>
-      {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
+      {about && <p className="mt-1 max-w-prose text-soft">{about}</p>}
+      {children}
     </header>
   );
 }
@@ -219,11 +219,13 @@ export function Ago({ at, otherwise = "–" }: { at: string | null | undefined; 
 
 export const Moment = ({ at }: { at: string }) => <time dateTime={at}>{formatMoment(at)}</time>;
 
-export function Credits({ micro, sign = false }: { micro: bigint; sign?: boolean }) {
+/** `aligned` has all six places, so that the amounts of a column stand below each other. */
+export function Credits({ micro, sign = false, aligned = false }: { micro: bigint; sign?: boolean; aligned?: boolean }) {
+  if (aligned && micro === 0n) return <span className="text-soft">–</span>;
   return (
     <span className="whitespace-nowrap">
       {sign && micro > 0n ? "+" : ""}
-      {formatCredits(micro)}
+      {formatCredits(micro, aligned ? 6 : 2)}
     </span>
   );
 }
@@ -325,7 +327,7 @@ export const Address = ({ address }: { address: string }) => (
   </code>
 );
 
-export const TABLE = "w-full text-sm [&_th]:text-left [&_th]:font-medium [&_th]:text-soft [&_th]:pb-2 [&_th]:pr-4 [&_td]:py-2 [&_td]:pr-4 [&_td]:align-top [&_tbody_tr]:border-t [&_tbody_tr]:border-line [&_.num]:text-right";
+export const TABLE = "w-full text-sm [&_th]:text-left [&_th]:font-medium [&_th]:text-soft [&_th]:pb-2 [&_th:not(:last-child)]:pr-4 [&_td]:py-2 [&_td:not(:last-child)]:pr-4 [&_td]:align-top [&_tbody_tr]:border-t [&_tbody_tr]:border-line [&_.num]:text-right";
 
 export const Scroller = ({ children, label }: { children: ReactNode; label: string }) => (
   <div className="-mx-4 overflow-x-auto px-4 sm:-mx-5 sm:px-5" role="region" aria-label={label} tabIndex={0}>

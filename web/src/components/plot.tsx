@@ -59,12 +59,12 @@ export function Plot({
       {
         width: element.clientWidth,
         height,
-        padding: [8, 8, 0, 0],
+        padding: [8, 28, 0, 0],
         legend: { show: false },
         cursor: { y: false },
         scales: { y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) } },
         axes: [
-          { ...axis, space: 70, values: (_, ticks) => ticks.map(timeText(times)) },
+          { ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(timeText(times)) },
           { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString()}${unit}`) },
         ],
         series: [

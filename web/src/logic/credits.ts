@@ -2,21 +2,33 @@
 
 export const MICRO = 1_000_000n;
 
-function separators(locale?: string) {
-  const parts = new Intl.NumberFormat(locale).formatToParts(11_111.5);
-  const of = (type: string, otherwise: string) =>
-    parts.find((part) => part.type === type)?.value ?? otherwise;
-  return { decimal: of("decimal", ".") };
+interface Style {
+  whole: Intl.NumberFormat;
+  decimal: string;
+}
+// Making a formatter takes a hundred times as long as using it, and a list formats hundreds.
+const styles = new Map<string | undefined, Style>();
+
+function styleOf(locale?: string): Style {
+  let style = styles.get(locale);
+  if (style === undefined) {
+    const whole = new Intl.NumberFormat(locale);
+    const decimal = whole.formatToParts(1.5).find((part) => part.type === "decimal")?.value ?? ".";
+    style = { whole, decimal };
+    styles.set(locale, style);
+  }
+  return style;
 }
 
 /** All digits that are there, and at least `least` after the point. */
 export function formatCredits(micro: bigint, least = 2, locale?: string): string {
   const size = micro < 0n ? -micro : micro;
-  const whole = new Intl.NumberFormat(locale).format(size / MICRO);
+  const style = styleOf(locale);
+  const whole = style.whole.format(size / MICRO);
   let digits = (size % MICRO).toString().padStart(6, "0").replace(/0+$/, "");
   digits = digits.padEnd(least, "0");
   const sign = micro < 0n ? "−" : "";
-  return digits === "" ? `${sign}${whole}` : `${sign}${whole}${separators(locale).decimal}${digits}`;
+  return digits === "" ? `${sign}${whole}` : `${sign}${whole}${style.decimal}${digits}`;
 }
 
 /** What a person types, as millionths; null if it is no amount. */

@@ -1,5 +1,15 @@
 // Sizes, counts and percentages, by the reader's locale.
 
+// Making a formatter takes a hundred times as long as using it, and a list formats hundreds.
+const formats = new Map<string, Intl.NumberFormat>();
+
+function formatOf(locale: string | undefined, digits: number, style: "decimal" | "percent" = "decimal"): Intl.NumberFormat {
+  const key = `${locale ?? ""} ${String(digits)} ${style}`;
+  const known = formats.get(key) ?? new Intl.NumberFormat(locale, { style, maximumFractionDigits: digits });
+  formats.set(key, known);
+  return known;
+}
+
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 export function formatBytes(bytes: number, locale?: string): string {
@@ -10,8 +20,7 @@ export function formatBytes(bytes: number, locale?: string): string {
     unit += 1;
   }
   const digits = unit === 0 || size >= 100 ? 0 : 1;
-  const number = new Intl.NumberFormat(locale, { maximumFractionDigits: digits }).format(size);
-  return `${number} ${UNITS[unit] ?? ""}`;
+  return `${formatOf(locale, digits).format(size)} ${UNITS[unit] ?? ""}`;
 }
 
 const BYTES = /^\s*(\d+(?:[.,]\d+)?)\s*([kmgtp]?)(i?)b?\s*$/i;
@@ -28,10 +37,10 @@ export function parseBytes(text: string): number | null {
 }
 
 export const formatCount = (count: number, locale?: string) =>
-  new Intl.NumberFormat(locale).format(count);
+  formatOf(locale, 3).format(count);
 
 export const formatPercent = (share: number, locale?: string) =>
-  new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 }).format(share);
+  formatOf(locale, 1, "percent").format(share);
 
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${formatCount(count)} ${count === 1 ? one : many}`;

@@ -1,32 +1,57 @@
-"""Administration of what others own: the pool's status, labels, credit taken back, all tasks,
-cordoned nodes."""
+"""Administration of what others own: the pool's status, history and events, labels, credit taken
+back, all tasks, cordoned nodes."""
 
 from typing import Annotated, Final
 
 from litestar.params import QueryParameter
+from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from potluck.model.account import Scope
 from potluck.model.error import Conflict
+from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskState
 from potluck.model.terms import TaskKind
 from potluck.server.accounts import administration
 from potluck.server.api.area import Area
-from potluck.server.api.examples.names import ACCOUNT, NODE, TASK, WALLET, at
+from potluck.server.api.examples.names import ACCOUNT, EVENT, NODE, TASK, WALLET, at
+from potluck.server.api.http.event_stream import stream
 from potluck.server.api.http.pagination import Cursor, Limit, check_cursor
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey, node_id_of
 from potluck.server.api.http.time_params import Since, Until, moment
+from potluck.server.api.notify import LastEventId, Position, position_of
 from potluck.server.api.operate import account_id_of
 from potluck.server.api.queue import States
 from potluck.server.auth import idempotent_secret
+from potluck.server.flow.notify import pool_event_stream
+from potluck.server.flow.notify.pool_event_stream import PoolStreamItem
 from potluck.server.pool_status import read_status
 from potluck.server.services import Services
+from potluck.store.status import read_history
 from potluck.store.tasks import task_list
 from potluck.store.tasks.task_list import TaskFilter
-from potluck.wire import routes
-from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, RemoveNode, SetLabel, TakeCredit
+from potluck.wire import codec, routes
+from potluck.wire.admin import (
+    Cordon,
+    PoolEvent,
+    PoolEventPage,
+    PoolTask,
+    PoolTaskPage,
+    RemoveNode,
+    SetLabel,
+    TakeCredit,
+)
 from potluck.wire.consumer import DeviceCounts, ServerReadiness
-from potluck.wire.status import BackupStatus, EndCount, InstanceView, PoolStatus, QueueReason
+from potluck.wire.events import GAP, EventGap
+from potluck.wire.status import (
+    BackupStatus,
+    EndCount,
+    HistoryPoint,
+    InstanceView,
+    PoolHistory,
+    PoolStatus,
+    QueueReason,
+)
 
 OfAccount = Annotated[
     str | None,
@@ -35,6 +60,9 @@ OfAccount = Annotated[
     ),
 ]
 OfKind = Annotated[TaskKind | None, QueryParameter(name="kind", required=False)]
+Hours = Annotated[
+    int, QueryParameter(ge=1, le=168, description="How far back it goes, in whole hours.")
+]
 
 # Examples.
 _STATUS = PoolStatus(
@@ -66,11 +94,27 @@ _STATUS = PoolStatus(
     ledger_sum_micro=0,
 )
 
+_HISTORY = PoolHistory(
+    at(8, 45),
+    at(9, 45),
+    60,
+    [HistoryPoint(at(9, 44), 57, 2, 0, 0.4, 2.1, 31.5, 240.0)],
+    is_complete=True,
+)
+_EVENT = PoolEvent(
+    *(EVENT, EventKind.TASK_FINISHED, at(12, 0, 9), ACCOUNT, WALLET, "Ada (robotics)", TASK),
+    data={"state": "succeeded", "reason": "completed"},
+)
+_EVENTS = (
+    ": still here\r\nid: 4710\r\n\r\n"
+    f"event: task.finished\r\nid: 4711\r\ndata: {codec.encode_json(_EVENT).decode()}\r\n\r\n"
+)
+
 AREA: Final = Area(
     "administer",
-    "For admins: the status of the whole pool, labels of accounts, taking credit back, all tasks, "
-    "and nodes that get no new work. An admin sees whose a task is, where it is and what it cost; "
-    "not its name or content.",
+    "For admins: the status of the whole pool, its history and events, labels of accounts, taking "
+    "credit back, all tasks, and nodes that get no new work. An admin sees whose a task is, where it "
+    "is and what it cost; not its name or content.",
 )
 
 
@@ -119,6 +163,57 @@ async def pool_status(services: Services) -> PoolStatus:
     """Shows what an operator looks at first: readiness, instances, queue, nodes, recent ends,
     sizes, backup and ledger."""
     return await read_status(services)
+
+
+@AREA.operation(
+    routes.POOL_HISTORY, Scope.ADMIN, "Show throughput and latency over time", response=_HISTORY
+)
+async def pool_history(services: Services, hours: Hours = 24) -> PoolHistory:
+    """Counts the tasks that ended, in about a hundred steps, with how long they waited and ran. In
+    a pool with more than 100,000 of them, only the newest are counted."""
+    async with services.database.statement() as connection:
+        return await read_history(connection, hours)
+
+
+@AREA.operation(
+    routes.LIST_POOL_EVENTS,
+    Scope.ADMIN,
+    "List the events of all accounts",
+    response=PoolEventPage([_EVENT], "4711", "4711"),
+)
+async def list_pool_events(
+    services: Services, cursor: Position = None, limit: Limit = 50
+) -> PoolEventPage:
+    """Lists events of tasks, nodes and devices, newest first, without the names of tasks."""
+    return await pool_event_stream.page(services, position_of(cursor), limit)
+
+
+@AREA.operation(
+    routes.FOLLOW_POOL_EVENTS,
+    Scope.ADMIN,
+    "Follow the events of all accounts",
+    response=_EVENTS,
+    media_type="text/event-stream",
+)
+async def follow_pool_events(
+    request: CallerRequest,
+    services: Services,
+    cursor: Position = None,
+    last_event_id: LastEventId = None,
+) -> ServerSentEvent:
+    """Streams events, at most 50 a second; a `gap` says that more happened."""
+    position = position_of(cursor if last_event_id is None else last_event_id)
+    return stream(request, pool_event_stream.follow(services, position), _event_message)
+
+
+def _event_message(followed: PoolStreamItem) -> ServerSentEventMessage:
+    position = str(followed.position)
+    if followed.content is None:
+        return ServerSentEventMessage(data=None, id=position, comment="still here")
+    kind = GAP if isinstance(followed.content, EventGap) else followed.content.kind.value
+    return ServerSentEventMessage(
+        event=kind, id=position, data=codec.encode_json(followed.content).decode()
+    )
 
 
 @AREA.operation(

@@ -164,7 +164,7 @@ async def list_events(
     limit: Limit = 50,
 ) -> EventPage:
     """Lists events of your tasks and nodes. Oldest first, `next_cursor` also reads later events."""
-    account_id, position = request.user.id, _position(cursor)
+    account_id, position = request.user.id, position_of(cursor)
     wanted = _wanted(request.user, kinds, of_task)
     if first is EventOrder.NEWEST:
         return await event_stream.newest(services, account_id, wanted, position, limit)
@@ -188,7 +188,7 @@ async def follow_events(
 ) -> ServerSentEvent:
     """Streams events, from now on or after a cursor. `Last-Event-ID` resumes an interrupted
     stream."""
-    position = _position(cursor if last_event_id is None else last_event_id)
+    position = position_of(cursor if last_event_id is None else last_event_id)
     wanted = _wanted(request.user, kinds, of_task)
     followed = event_stream.follow(services, request.user.id, wanted, position)
     return stream(request, followed, _event_message)
@@ -389,7 +389,7 @@ def _wanted(caller: Caller, kinds: list[EventKind] | None, of_task: str | None) 
     return EventFilter(chosen or _OF_TASKS, task_id)
 
 
-def _position(text: str | None) -> int | None:
+def position_of(text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):

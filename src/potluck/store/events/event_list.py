@@ -11,11 +11,14 @@ from potluck.model.ids import AccountId, TaskId, ulid
 from potluck.store.database import Connection
 from potluck.store.sql_files import Query, load
 from potluck.wire import codec
+from potluck.wire.admin import PoolEvent
 from potluck.wire.events import EventView
 
 _sql = load("event_list")
 _DATA: type[dict[str, Any]] = dict[str, Any]
 _EVERY_KIND = tuple(EventKind)
+# What admins see of the data of others' events.
+_OF_POOL = ("state", "reason", "attempt_id", "node_id", "device_id", "health")
 
 
 class EventFilter(Struct, frozen=True):
@@ -23,6 +26,11 @@ class EventFilter(Struct, frozen=True):
 
     kinds: tuple[EventKind, ...] = ()
     task_id: TaskId | None = None
+
+
+class PlacedPoolEvent(Struct, frozen=True):
+    place: int
+    view: PoolEvent
 
 
 class PlacedView(Struct, frozen=True):
@@ -62,6 +70,19 @@ async def newest(
     return [_placed(row) for row in rows]
 
 
+async def newest_of_pool(
+    connection: Connection, after: int, before: int, limit: int
+) -> tuple[list[PlacedPoolEvent], int]:
+    """The last events of all accounts between two places, newest first, and the newest place."""
+    rows = await connection.fetch(
+        *_sql.of_pool(after_place=after, before_place=before, limit=limit)
+    )
+    events = [
+        PlacedPoolEvent(row["place"], _pool_event(row)) for row in rows if row["place"] is not None
+    ]
+    return events, rows[0]["head"]
+
+
 async def delete_old(connection: Connection, older_than: timedelta, most: int) -> int:
     gone: int = await connection.fetchval(*_sql.forget(older_than=older_than, limit=most))
     return gone
@@ -96,6 +117,18 @@ def event_view(row: Any) -> EventView:
         row["task_name"],
         row["node_id"],
         codec.decode_stored(row["data"], _DATA),
+    )
+
+
+def _pool_event(row: Any) -> PoolEvent:
+    data = codec.decode_stored(row["data"], _DATA)
+    return PoolEvent(
+        event_id(row["id"], row["created_at"]),
+        EventKind(row["kind"]),
+        row["created_at"],
+        *(row["account_id"], row["address"], row["label"]),
+        *(row["task_id"], row["node_id"], row["node_name"]),
+        {name: data[name] for name in _OF_POOL if name in data},
     )
 
 

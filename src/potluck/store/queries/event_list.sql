@@ -44,6 +44,21 @@ WHERE events.task_id = :task_id AND events.account_id = :account_id
     AND events.place < :before_place AND events.kind = ANY(:kinds)
 ORDER BY events.place DESC LIMIT :limit
 
+-- name: of_pool
+-- For admins: the newest events of all accounts between two places, without the names of tasks.
+-- There is always a row; without an event its place is NULL.
+SELECT event_head.place AS head, found.*
+FROM event_head
+LEFT JOIN LATERAL (
+    SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
+        events.account_id, accounts.address, accounts.label, nodes.name AS node_name
+    FROM events JOIN accounts ON accounts.id = events.account_id
+    LEFT JOIN nodes ON nodes.id = events.node_id
+    WHERE events.place > :after_place AND events.place < :before_place
+    ORDER BY events.place DESC LIMIT :limit
+) AS found ON true
+ORDER BY found.place DESC
+
 -- name: head
 SELECT place FROM event_head
 

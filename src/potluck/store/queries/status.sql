@@ -34,3 +34,21 @@ SELECT name, count(*) AS alerts FROM alerts WHERE state = 'firing' GROUP BY name
 
 -- name: limit_time
 SELECT set_config('statement_timeout', :timeout, true)
+
+-- name: history
+-- By the index of tasks that are not cleared; the limit bounds the work in a pool with many.
+WITH ended AS (
+    SELECT state, finished_at,
+        extract(epoch FROM started_at - greatest(created_at, not_before)) AS wait_seconds,
+        extract(epoch FROM finished_at - started_at) AS run_seconds
+    FROM tasks
+    WHERE finished_at > now() - :within::interval AND cleared_at IS NULL
+    ORDER BY finished_at DESC LIMIT :limit
+)
+SELECT date_bin(:step::interval, finished_at, timestamptz 'epoch') AS at,
+    count(*) FILTER (WHERE state = 'succeeded') AS succeeded,
+    count(*) FILTER (WHERE state = 'failed') AS failed,
+    count(*) FILTER (WHERE state IN ('cancelled', 'expired')) AS stopped,
+    percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(wait_seconds, 0)) AS waits,
+    percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY run_seconds) AS runs
+FROM ended GROUP BY 1 ORDER BY 1
