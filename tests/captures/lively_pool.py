@@ -27,6 +27,11 @@ CARDS = (
     Card("GPU-3060", "NVIDIA GeForce RTX 3060", 12 * GIB, temperature=43, utilisation=4),
     Card("GPU-l4", "NVIDIA L4", 24 * GIB, temperature=55, utilisation=37, power_limit=72_000),
 )
+# Of another machine, which nobody uses: behind walls no task begins without the device nodes.
+OTHERS = (
+    Card("GPU-t4", "Tesla T4", 16 * GIB, capability="7.5", temperature=38, power_limit=70_000),
+    Card("GPU-a40", "NVIDIA A40", 48 * GIB, capability="8.6", temperature=41),
+)
 SERVER = {
     "POTLUCK_DASHBOARD_DIRECTORY": str(BUILD),
     "POTLUCK_FEE_BASIS_POINTS": "500",
@@ -48,6 +53,13 @@ STUDIO = {
     "POTLUCK_PROVIDER_DETECT_SECONDS": "20",
     "OCL_ICD_VENDORS": "/nonexistent",
     "POTLUCK_PROVIDER_UNSAFE_NO_SANDBOX": "true",  # the stub has no device nodes
+}
+BASEMENT = {
+    **PROVIDER,
+    "POTLUCK_PROVIDER_NAME": "basement",
+    "POTLUCK_PROVIDER_DETECT_SECONDS": "20",
+    "POTLUCK_PROVIDER_PRICE_MICRO_PER_HOUR": "450000",
+    "OCL_ICD_VENDORS": "/nonexistent",
 }
 TRAIN = """
 import time
@@ -128,6 +140,12 @@ def lively_pool(port: int = 0) -> Iterator[LivelyPool]:
         home = stack.enter_context(ProviderProcess(directory / "home", server, **PROVIDER, **name))
         studio = stack.enter_context(
             ProviderProcess(directory / "studio", server, **STUDIO, **rig.environment)
+        )
+        others = NvmlRig(directory / "other rig")
+        for card in OTHERS:
+            others.add(card)
+        stack.enter_context(
+            ProviderProcess(directory / "basement", server, **BASEMENT, **others.environment)
         )
         stack.enter_context(_readings(rig))
         alice = Wallet("alice of the pictures")

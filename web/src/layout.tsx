@@ -47,7 +47,7 @@ const OPERATOR: Place[] = [
   { to: "/operator/errors", text: "Errors", icon: "file" },
   { to: "/operator/audit", text: "Audit", icon: "shield" },
 ];
-const OPEN_PAGES = ["/sign-in", "/join"];
+const OPEN_PAGES = ["/sign-in", "/join", "/device"];
 
 export function Layout() {
   const session = useSession();

@@ -62,6 +62,7 @@ const routes = [
     ...at("/machines/$nodeId"),
     component: lazyRouteComponent(() => import("./pages/machine"), "MachinePage"),
   }),
+  createRoute({ ...at("/device"), component: lazyRouteComponent(() => import("./pages/device"), "DevicePage") }),
   createRoute({ ...at("/join"), component: lazyRouteComponent(() => import("./pages/join"), "JoinPage") }),
   createRoute({ ...at("/rewards"), component: lazyRouteComponent(() => import("./pages/rewards"), "RewardsPage") }),
   createRoute({

@@ -33,6 +33,7 @@ export function Plot({
   height = 140,
   range,
   bars = false,
+  isFilled = false,
 }: {
   label: string;
   times: number[];
@@ -41,6 +42,7 @@ export function Plot({
   height?: number;
   range?: [number, number];
   bars?: boolean;
+  isFilled?: boolean;
 }) {
   const place = useRef<HTMLDivElement>(null);
   const theme = useTheme();
@@ -73,8 +75,9 @@ export function Plot({
             label: each.label,
             stroke: color(each.color ?? "accent"),
             width: 1.5,
-            fill: bars || series.length === 1 ? `color-mix(in srgb, ${color(each.color ?? "accent")} 18%, transparent)` : "",
-            points: { show: false },
+            fill: bars || isFilled || series.length === 1 ? `color-mix(in srgb, ${color(each.color ?? "accent")} 18%, transparent)` : "",
+            // A value between two gaps has no line, and is drawn as a point.
+            points: { show: each.values.some((value, at) => value !== null && each.values[at - 1] == null && each.values[at + 1] == null), size: 5, fill: color(each.color ?? "accent") },
             spanGaps: false,
             ...(bars && uPlot.paths.bars ? { paths: uPlot.paths.bars({ size: [0.7, 40] }) } : {}),
           })),
@@ -89,6 +92,6 @@ export function Plot({
       watcher.disconnect();
       plot.destroy();
     };
-  }, [times, series, unit, height, range, bars, theme]);
+  }, [times, series, unit, height, range, bars, isFilled, theme]);
   return <div ref={place} role="img" aria-label={label} className="w-full overflow-hidden" style={{ minHeight: height }} />;
 }

@@ -19,6 +19,7 @@ const TONES: Record<string, Tone> = {
   granted: "busy",
   preparing: "busy",
   running: "busy",
+  busy: "busy",
   succeeded: "good",
   failed: "alarm",
   lost: "alarm",

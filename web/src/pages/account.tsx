@@ -7,9 +7,10 @@ import { type Schemas, api, value } from "../api/client";
 import { useMe, useRefresh } from "../api/hooks";
 import { Address, Ago, Badge, Button, Copy, Credits, Empty, Facts, Loading, PageTitle, ProblemNote, Scroller, Section, Stat, Stats, TABLE } from "../components/basics";
 import { Confirm } from "../components/dialog";
-import { Check } from "../components/field";
+import { Check, Segments } from "../components/field";
+import { QUOTAS, type QuotaName, movement } from "../logic/ledger_words";
 import { formatBytes, formatCount } from "../logic/numbers";
-import { spell } from "../logic/states";
+import { formatDay } from "../logic/time";
 
 export function AccountPage() {
   const me = useMe();
@@ -26,7 +27,7 @@ export function AccountPage() {
       </PageTitle>
       <Stats>
         <Stat label="Available credit"><Credits micro={data.available_micro} /></Stat>
-        <Stat label="Held for running tasks"><Credits micro={data.held_micro} /></Stat>
+        <Stat label="Reserved for running tasks" note="the unused part comes back"><Credits micro={data.held_micro} /></Stat>
         <Stat label="Files stored" note={data.quota.max_blob_bytes === null ? undefined : `of ${formatBytes(data.quota.max_blob_bytes)}`}>{formatBytes(data.used_blob_bytes)}</Stat>
         <Stat label="Roles">{data.roles.length === 0 ? "none" : data.roles.join(", ")}</Stat>
       </Stats>
@@ -35,7 +36,7 @@ export function AccountPage() {
         <Quota quota={data.quota} />
         <Sessions />
         <NodeKeys />
-        <div className="xl:col-span-2"><Ledger /></div>
+        <div className="min-w-0 xl:col-span-2"><Credit /></div>
       </div>
     </>
   );
@@ -67,10 +68,13 @@ function Roles({ me }: { me: Schemas["Me"] }) {
 }
 
 const Quota = ({ quota }: { quota: Schemas["Quota"] }) => (
-  <Section title="Limits of this account">
-    <Facts items={Object.entries(quota).map(([name, limit]) => [spell(name.replace(/_bytes$/, "").replace(/^max_/, "most ")), limit === null ? "none" : name.endsWith("_bytes") ? formatBytes(Number(limit)) : typeof limit === "bigint" ? <Credits micro={limit} /> : formatCount(Number(limit))])} />
+  <Section title="Limits of this account" about="An admin of the pool can change them.">
+    <Facts items={QUOTAS.map(({ name, label, about }) => [<span key={name} title={about}>{label}</span>, limitText(name, quota[name])])} />
   </Section>
 );
+
+const limitText = (name: QuotaName, limit: number | null) =>
+  limit === null ? "no limit" : name === "max_blob_bytes" ? formatBytes(limit) : formatCount(limit);
 
 function Sessions() {
   const list = useQuery({ queryKey: ["sessions"], queryFn: ({ signal }) => value(api.GET("/v1/me/sessions", { signal })) });
@@ -125,6 +129,62 @@ function NodeKeys() {
   );
 }
 
+const VIEWS = [["task", "By task"], ["day", "By day"], ["all", "Every movement"]] as const;
+
+function Credit() {
+  const [view, setView] = useState<(typeof VIEWS)[number][0]>("task");
+  return (
+    <Section title="Credit" actions={<Segments label="How to show it" value={view} options={VIEWS} onChange={setView} />}>
+      {view === "all" ? <Ledger /> : <Totals by={view} />}
+    </Section>
+  );
+}
+
+/** What was granted, spent and earned in the last 30 days; reserves that came back cancel out. */
+function Totals({ by }: { by: "task" | "day" }) {
+  const summary = useQuery({
+    queryKey: ["ledger", "summary", by],
+    queryFn: ({ signal }) => value(api.GET("/v1/me/ledger/summary", { params: { query: { by } }, signal })),
+  });
+  if (summary.isPending) return <Loading />;
+  if (summary.isError) return <ProblemNote error={summary.error} />;
+  const { data } = summary;
+  if (data.lines.length === 0) return <NoMovements isFree={data.is_free} />;
+  return (
+    <>
+      <p className="mb-3 text-sm text-soft">
+        In the last 30 days: <Credits micro={data.granted_micro} /> granted, <Credits micro={data.spent_micro} /> spent, <Credits micro={data.earned_micro} /> earned.
+      </p>
+      <Scroller label="Credit">
+        <table className={TABLE}>
+          <thead><tr><th scope="col">{by === "task" ? "Task" : "Day"}</th><th scope="col" className="num">Granted</th><th scope="col" className="num">Spent</th><th scope="col" className="num">Earned</th></tr></thead>
+          <tbody>
+            {data.lines.map((line, index) => (
+              <tr key={line.task_id ?? line.day ?? `other ${String(index)}`}>
+                <td className="max-w-80 truncate"><LineName line={line} /></td>
+                <td className="num"><Credits micro={line.granted_micro} aligned /></td>
+                <td className="num"><Credits micro={line.spent_micro} aligned /></td>
+                <td className="num"><Credits micro={line.earned_micro} aligned /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroller>
+    </>
+  );
+}
+
+function LineName({ line }: { line: Schemas["LedgerLine"] }) {
+  if (line.day !== null) return <>{formatDay(line.day)}</>;
+  if (line.task_id === null) return <>Grants and payouts</>;
+  if (line.task_name === null) return <span className="text-soft">a task of another account, on your machine</span>;
+  return <Link className="hover:text-accent" to="/tasks/$taskId" params={{ taskId: line.task_id }}>{line.task_name}</Link>;
+}
+
+const NoMovements = ({ isFree }: { isFree: boolean }) => (
+  <Empty title="No movements yet.">{isFree ? "No device in this pool costs credit." : "What your tasks cost and your machines earn appears here."}</Empty>
+);
+
 function Ledger() {
   const list = useInfiniteQuery({
     queryKey: ["ledger"],
@@ -134,29 +194,30 @@ function Ledger() {
   });
   const entries = list.data?.pages.flatMap((page) => page.entries) ?? [];
   return (
-    <Section title="Ledger" about="Every movement of your credit, exactly.">
+    <>
+      <p className="mb-3 max-w-prose text-sm text-soft">Before a run starts, the credit for its next minutes is reserved. What it costs is paid out of that, and the rest comes back.</p>
       <ProblemNote error={list.error} />
       {list.isPending && <Loading />}
-      {list.isSuccess && entries.length === 0 && <Empty title="No movements yet.">In a pool without prices nothing moves.</Empty>}
+      {list.isSuccess && entries.length === 0 && <NoMovements isFree={false} />}
       {entries.length > 0 && (
         <Scroller label="Ledger">
           <table className={TABLE}>
-            <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Task</th><th scope="col" className="num">Available</th><th scope="col" className="num">Held</th></tr></thead>
+            <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Task or machine</th><th scope="col" className="num">Available</th><th scope="col" className="num">Reserved</th></tr></thead>
             <tbody>
               {entries.map((entry) => (
                 <tr key={entry.id}>
-                  <td className="text-soft"><Ago at={entry.at} /></td>
-                  <td>{entry.kind}</td>
+                  <td className="whitespace-nowrap text-soft"><Ago at={entry.at} /></td>
+                  <td className="whitespace-nowrap">{movement(entry.kind, entry.available_micro)}</td>
                   <td className="max-w-60 truncate">{entry.task_id && entry.task_name ? <Link className="hover:text-accent" to="/tasks/$taskId" params={{ taskId: entry.task_id }}>{entry.task_name}</Link> : (entry.node_name ?? "–")}</td>
-                  <td className="num"><Credits micro={entry.available_micro} sign /></td>
-                  <td className="num"><Credits micro={entry.held_micro} sign /></td>
+                  <td className="num"><Credits micro={entry.available_micro} sign aligned /></td>
+                  <td className="num"><Credits micro={entry.held_micro} sign aligned /></td>
                 </tr>
               ))}
             </tbody>
           </table>
         </Scroller>
       )}
-      {list.hasNextPage && <Button className="mt-2" onClick={() => void list.fetchNextPage()}>Older</Button>}
-    </Section>
+      {list.hasNextPage && <Button className="mt-3" onClick={() => void list.fetchNextPage()}>Older</Button>}
+    </>
   );
 }

@@ -15,13 +15,15 @@ const PLOTS: { title: string; unit: string; of: (sample: Sample) => number | nul
   { title: "Power", unit: " W", of: (sample) => sample.power_watts, color: "wait" },
 ];
 
-export function DevicePlots({ deviceId }: { deviceId: string }) {
+/** With a time, the part of the hour in which a task ran. */
+export function DevicePlots({ deviceId, from, until }: { deviceId: string; from?: string; until?: string | null }) {
   const history = useQuery({
     queryKey: ["device", deviceId, "history"],
     queryFn: ({ signal }) => value(api.GET("/v1/devices/{device_id}/history", { params: { path: { device_id: deviceId } }, signal })),
     refetchInterval: 30_000,
   });
-  const samples = history.data?.samples;
+  const all = history.data?.samples;
+  const samples = useMemo(() => (from === undefined ? all : all?.filter((sample) => sample.at >= from && (until == null || sample.at <= until))), [all, from, until]);
   const plots = useMemo(() => {
     if (samples === undefined) return [];
     const times = samples.map((sample) => Date.parse(sample.at) / 1000);
@@ -31,6 +33,9 @@ export function DevicePlots({ deviceId }: { deviceId: string }) {
   }, [samples]);
   if (history.isPending) return <Loading rows={2} />;
   if (history.isError) return <ProblemNote error={history.error} />;
+  if (from !== undefined && (samples ?? []).length < 2) {
+    return <p className="text-sm text-soft">It was too short for a plot, or is more than an hour ago: a machine measures its devices every few seconds, and the server keeps the last hour.</p>;
+  }
   if (plots.length === 0) return <p className="text-sm text-soft">This device reports no measurements, or none of the last hour has arrived yet.</p>;
   return (
     <div className="grid grid-cols-1 gap-4 sm:grid-cols-2">
@@ -40,7 +45,7 @@ export function DevicePlots({ deviceId }: { deviceId: string }) {
         return (
           <figure key={plot.title} className="min-w-0">
             <figcaption className="mb-1 flex justify-between text-sm"><span className="text-soft">{plot.title}</span><span className="font-medium">{text}</span></figcaption>
-            <Plot label={`${plot.title} in the last hour, now ${text}`} times={plot.times} series={plot.series} unit={plot.unit} height={120} {...(plot.range ? { range: plot.range } : {})} />
+            <Plot label={`${plot.title} ${from === undefined ? "in the last hour, now" : "while it ran, last"} ${text}`} times={plot.times} series={plot.series} unit={plot.unit} height={120} {...(plot.range ? { range: plot.range } : {})} />
           </figure>
         );
       })}

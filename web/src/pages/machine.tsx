@@ -29,7 +29,7 @@ export function MachinePage() {
           <StateBadge state={view.state} />
           <span>seen <Ago at={view.heartbeat_at} /></span>
           <span>Potluck {view.potluck_version}</span>
-          <span>{view.sandbox.driver}</span>
+          <span>{view.sandbox.driver === "none" ? "no sandbox" : `sandbox: ${view.sandbox.driver}`}</span>
           {view.cordoned_at && <StateBadge state="paused">cordoned by an admin{view.cordoned_for && `: ${view.cordoned_for}`}</StateBadge>}
         </p>
       </PageTitle>

@@ -4,14 +4,14 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { usePool } from "../api/hooks";
 import { type MarketSearch, type PoolDevice, useDevices, useMarket } from "../api/market";
-import { Badge, Bar, Button, Empty, LinkButton, Loading, PageTitle, Price, ProblemNote, Scroller, Section, Stat, StateBadge, Stats, TABLE } from "../components/basics";
+import { Bar, Button, Empty, LinkButton, Loading, PageTitle, Price, ProblemNote, Scroller, Section, Stat, StateBadge, Stats, TABLE } from "../components/basics";
 import { SavedViews } from "../components/saved_views";
 import { VirtualRows } from "../components/virtual_rows";
 import { formatCredits } from "../logic/credits";
 import { mergeRanges } from "../logic/market";
 import { formatBytes, formatCount, formatPercent, plural } from "../logic/numbers";
 
-const COLUMNS = "grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 lg:grid-cols-[minmax(0,2fr)_minmax(0,1fr)_6rem_7rem_6rem_7rem_8rem]";
+const COLUMNS = "grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 lg:grid-cols-[minmax(0,2.4fr)_minmax(0,1fr)_5.5rem_5.5rem_6rem_7rem_7rem]";
 
 export function MarketPage() {
   const search = useSearch({ from: "/market" });
@@ -58,7 +58,7 @@ export function MarketPage() {
                   <span role="columnheader" className="hidden lg:block">Memory</span>
                   <span role="columnheader" className="hidden lg:block">Free</span>
                   <span role="columnheader" className="hidden lg:block">Reliability</span>
-                  <span role="columnheader" className="text-right lg:text-left">Price</span>
+                  <span role="columnheader" className="text-right lg:text-left">Whole device</span>
                   <span role="columnheader" className="hidden lg:block">State</span>
                 </div>
               </div>
@@ -99,7 +99,7 @@ function Filters({ search, change }: { search: MarketSearch; change: (next: Part
       </label>
       {text("model", "Model", "RTX 40*|A100", true)}
       {text("memory", "Memory at least", "24 GB")}
-      {text("price", "Price at most", "0.5")}
+      {text("price", "Whole device, at most", "0.5")}
       {text("label", "Labels", "region=eu")}
       {text("reliability", "Reliability, at least %", "95")}
       <label className="flex min-h-9 items-center gap-2 text-sm">
@@ -123,12 +123,12 @@ function Overview() {
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
       <Section title="By model">
         <Scroller label="Devices by model">
-          <table className={TABLE}>
+          <table className={`${TABLE} [&_td]:align-middle!`}>
             <thead><tr><th scope="col">Model</th><th scope="col" className="num">Devices</th><th scope="col">In use</th><th scope="col" className="num">Waiting tasks</th><th scope="col" className="num">Median price</th></tr></thead>
             <tbody>
               {models.slice(0, 10).map((model) => (
                 <tr key={`${model.kind} ${model.model}`}>
-                  <td className="wrap-anywhere">{model.model}</td>
+                  <td className="min-w-40 wrap-anywhere">{model.model}</td>
                   <td className="num">{formatCount(model.devices)}</td>
                   <td className="w-36 align-middle!"><Bar share={1 - model.free / model.devices} tone={model.free === 0 ? "alarm" : "busy"} label={`${model.model}: share in use`} /><span className="text-xs text-soft">{formatCount(model.free)} free</span></td>
                   <td className="num">{formatCount(model.waiting_tasks)}</td>
@@ -140,7 +140,7 @@ function Overview() {
         </Scroller>
         {models.length > 10 && <p className="mt-2 text-xs text-soft">and {plural(models.length - 10, "more model")}</p>}
       </Section>
-      <Section title="What devices cost">
+      <Section title="What whole devices cost">
         <ul className="grid gap-1.5" aria-label="Price distribution">
           {ranges.map((range) => (
             <li key={range.from.toString()} className="grid grid-cols-[9rem_1fr_3rem] items-center gap-2 text-xs">
@@ -150,10 +150,15 @@ function Overview() {
             </li>
           ))}
         </ul>
-        <p className="mt-2 text-xs text-soft">{plural(all, "device")} by credits for an hour.</p>
+        <p className="mt-2 text-xs text-soft">{plural(all, "device")}, by credits for an hour of the whole device. A task pays for the share that it reserves.</p>
       </Section>
     </div>
   );
+}
+
+function stateOf(device: PoolDevice): string {
+  if (device.node_state !== "online") return device.node_state;
+  return device.availability === "available" && device.free_milli === 0 ? "busy" : device.availability;
 }
 
 function Row({ device }: { device: PoolDevice }) {
@@ -161,15 +166,15 @@ function Row({ device }: { device: PoolDevice }) {
   return (
     <div className={`${COLUMNS} h-full hover:bg-sunken`}>
       <span role="cell" className="min-w-0">
-        <span className="block truncate font-medium">{description.model}{device.is_mine && <span className="ml-2"><Badge tone="busy">yours</Badge></span>}</span>
-        <span className="block truncate text-xs text-soft">{description.vendor}, {description.interface}{device.labels.length > 0 && `, ${device.labels.join(", ")}`}<span className="lg:hidden">, {formatBytes(description.memory_bytes)}</span></span>
+        <span className="block truncate font-medium">{description.model}</span>
+        <span className="block truncate text-xs text-soft">{device.is_mine && <span className="font-medium text-busy">yours, </span>}{description.vendor}, {description.interface}{device.labels.length > 0 && `, ${device.labels.join(", ")}`}<span className="lg:hidden">, {formatBytes(description.memory_bytes)}</span></span>
       </span>
       <span role="cell" className="hidden truncate text-sm text-soft lg:block">{device.node_name}</span>
       <span role="cell" className="hidden text-sm lg:block">{formatBytes(description.memory_bytes)}</span>
-      <span role="cell" className="hidden text-sm lg:block">{device.free_milli === 1000 ? "all of it" : device.free_milli === 0 ? "–" : formatPercent(device.free_milli / 1000)}</span>
+      <span role="cell" className="hidden text-sm lg:block">{device.free_milli === 1000 ? "all of it" : device.free_milli === 0 ? <span className="text-soft">in use</span> : formatPercent(device.free_milli / 1000)}</span>
       <span role="cell" className="hidden text-sm lg:block">{formatPercent(device.reliability)}</span>
       <span role="cell" className="text-sm"><Price microPerHour={description.terms.price_micro_per_hour} /></span>
-      <span role="cell" className="hidden lg:block"><StateBadge state={device.node_state === "online" ? device.availability : device.node_state} /></span>
+      <span role="cell" className="hidden lg:block"><StateBadge state={stateOf(device)} /></span>
     </div>
   );
 }

@@ -11,6 +11,7 @@ import { formatCount } from "../logic/numbers";
 import { formatDay, formatDuration, formatMoment } from "../logic/time";
 import { waterfall } from "../logic/waterfall";
 import { ClaimSection } from "./claim";
+import { StatementDialog } from "./statement";
 
 const Plot = lazy(() => import("../components/plot").then((module) => ({ default: module.Plot })));
 
@@ -99,7 +100,7 @@ function Days() {
                 <td className="wrap-anywhere">{each.node_name}</td>
                 <td className="num">{formatCount(each.attempts)}</td>
                 <td className="num">{formatDuration(each.seconds)}</td>
-                <td className="num"><Credits micro={each.reward_micro} /></td>
+                <td className="num"><Credits micro={each.reward_micro} aligned /></td>
               </tr>
             ))}
           </tbody>
@@ -124,8 +125,8 @@ function Devices({ rewards }: { rewards: Schemas["Rewards"] }) {
                 <td className="num">{formatDuration(contribution.offered_seconds)}</td>
                 <td className="num">{formatDuration(contribution.worked_seconds)}</td>
                 <td className="num">{formatCount(contribution.attempts)}</td>
-                <td className="num"><Credits micro={contribution.earned_micro} /></td>
-                <td className="num"><Credits micro={contribution.fee_micro} /></td>
+                <td className="num"><Credits micro={contribution.earned_micro} aligned /></td>
+                <td className="num"><Credits micro={contribution.fee_micro} aligned /></td>
               </tr>
             ))}
           </tbody>
@@ -143,28 +144,31 @@ function Epochs() {
     getNextPageParam: (page) => page.next_cursor,
   });
   const epochs = list.data?.pages.flatMap((page) => page.epochs) ?? [];
+  const [statement, setStatement] = useState<number | null>(null);
   if (list.isError) return <ProblemNote error={list.error} />;
   if (epochs.length === 0) return null;
   return (
-    <Section title="Closed epochs" about="Statements are signed by the server; `potluck rewards statement` prints them.">
+    <Section title="Closed epochs" about="The server signs a statement of each, which anyone can check without it.">
       <Scroller label="Epochs">
         <table className={TABLE}>
-          <thead><tr><th scope="col">Epoch</th><th scope="col">Ended</th><th scope="col" className="num">Earned</th><th scope="col" className="num">Fee</th><th scope="col" className="num">Set aside</th><th scope="col" className="num">In all</th></tr></thead>
+          <thead><tr><th scope="col">Epoch</th><th scope="col">Ended</th><th scope="col" className="num">Earned</th><th scope="col" className="num">Fee</th><th scope="col" className="num">Set aside</th><th scope="col" className="num">In all</th><th scope="col"><span className="sr-only">Statement</span></th></tr></thead>
           <tbody>
             {epochs.map((epoch) => (
               <tr key={epoch.number}>
                 <td>{epoch.number}</td>
                 <td><Ago at={epoch.ends_at} /></td>
-                <td className="num"><Credits micro={epoch.earned_micro} /></td>
-                <td className="num"><Credits micro={epoch.fee_micro} /></td>
-                <td className="num"><Credits micro={epoch.amount_micro} /></td>
-                <td className="num"><Credits micro={epoch.cumulative_micro} /></td>
+                <td className="num"><Credits micro={epoch.earned_micro} aligned /></td>
+                <td className="num"><Credits micro={epoch.fee_micro} aligned /></td>
+                <td className="num"><Credits micro={epoch.amount_micro} aligned /></td>
+                <td className="num"><Credits micro={epoch.cumulative_micro} aligned /></td>
+                <td className="text-right"><Button weight="quiet" className="-my-1.5" onClick={() => { setStatement(epoch.number); }}>Statement</Button></td>
               </tr>
             ))}
           </tbody>
         </table>
       </Scroller>
       {list.hasNextPage && <Button className="mt-2" onClick={() => void list.fetchNextPage()}>Older</Button>}
+      {statement !== null && <StatementDialog epoch={statement} isOfPool={false} onClose={() => { setStatement(null); }} />}
     </Section>
   );
 }

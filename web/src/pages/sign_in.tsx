@@ -5,6 +5,8 @@ import { useEffect, useState } from "react";
 import { useSession } from "../api/hooks";
 import { Button, PageTitle, ProblemNote, Section } from "../components/basics";
 import { Check, TextField } from "../components/field";
+import { KeystoreForm } from "../components/keystore_form";
+import { saveFile } from "../components/save_file";
 import { type FoundWallet, watchWallets } from "../wallet/injected";
 import type { LocalWallet } from "../wallet/local_key";
 import type { Signer } from "../wallet/signer";
@@ -67,7 +69,9 @@ export function SignInPage() {
         <ProblemNote error={error} />
       </Section>
       <NewWallet enter={enter} />
-      <KeystoreFile enter={enter} />
+      <Section title="With a keystore file">
+        <KeystoreForm action="Open it and sign in" onOpen={enter} />
+      </Section>
       <Section>
         <TextField
           label="Invite"
@@ -77,7 +81,7 @@ export function SignInPage() {
         />
       </Section>
       <p className="px-1 text-sm text-soft">
-        Does a terminal show a code? <a className="text-accent underline" href="/device">Approve it here</a>. New here?{" "}
+        Does a terminal show a code? <Link className="text-accent underline" to="/device">Approve it here</Link>. New here?{" "}
         <Link className="text-accent underline" to="/join">
           How to join this pool
         </Link>
@@ -130,7 +134,7 @@ function NewWallet({ enter }: { enter: (signer: Signer) => Promise<void> }) {
           <Button
             icon="download"
             onClick={() => {
-              save(wallet.file.name, wallet.file.text);
+              saveFile(wallet.file.name, wallet.file.text, "application/json");
               setSaved(true);
             }}
           >
@@ -146,63 +150,4 @@ function NewWallet({ enter }: { enter: (signer: Signer) => Promise<void> }) {
       )}
     </Section>
   );
-}
-
-function KeystoreFile({ enter }: { enter: (signer: Signer) => Promise<void> }) {
-  const [file, setFile] = useState<File | null>(null);
-  const [password, setPassword] = useState("");
-  const [isBusy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
-  const open = async () => {
-    if (file === null) return;
-    setBusy(true);
-    setError(null);
-    try {
-      const { openWallet } = await import("../wallet/local_key");
-      await enter(await openWallet(await file.text(), password));
-    } catch (problem) {
-      setError(problem);
-    } finally {
-      setBusy(false);
-    }
-  };
-  return (
-    <Section title="With a keystore file">
-      <form
-        className="grid gap-3"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void open();
-        }}
-      >
-        <TextField
-          label="Keystore"
-          type="file"
-          accept=".json,application/json"
-          hint="As downloaded here, or as the command line keeps it."
-          onChange={(event) => { setFile(event.target.files?.[0] ?? null); }}
-        />
-        <TextField
-          label="Its password"
-          type="password"
-          autoComplete="current-password"
-          value={password}
-          onChange={(event) => { setPassword(event.target.value); }}
-        />
-        <ProblemNote error={error} />
-        <Button type="submit" disabled={isBusy || file === null || password === ""}>
-          {isBusy ? "Opening it …" : "Open it and sign in"}
-        </Button>
-      </form>
-    </Section>
-  );
-}
-
-function save(name: string, text: string) {
-  const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(address);
 }

@@ -239,7 +239,7 @@ function Needs({ form, set, problems }: { form: Form; set: (change: Partial<Form
         {text("count", "Number of devices", "On one machine.")}
         {text("memory", "Memory of each device", "At least.", "24 GB")}
         {text("model", "Model", "Patterns, separated by |.", "RTX 40*|A100")}
-        {text("price", "Highest price", "Credits for an hour. Empty: any.", "0.5")}
+        {text("price", "Highest price", "Credits for an hour of all it reserves. Empty: any.", "0.5")}
         {text("time", "Time limit", "Such as 30m, 6h or 2d.")}
         {text("cores", "Processor cores")}
         {text("ram", "Memory")}
@@ -309,13 +309,14 @@ function Money({ estimate }: { estimate: Schemas["Estimate"] }) {
   if (low === null || high === null) return null;
   return (
     <dl className="mt-3 grid grid-cols-[1fr_auto] gap-y-1 border-t border-line pt-3 text-sm">
-      <dt className="text-soft">Price</dt>
+      <dt className="text-soft">Price of what it reserves</dt>
       <dd><Price microPerHour={low} />{high !== low && <> to <Price microPerHour={high} /></>}</dd>
-      {estimate.hold_micro !== null && estimate.hold_micro > 0n && <><dt className="text-soft">Held at its start</dt><dd><Credits micro={estimate.hold_micro} /></dd></>}
+      {estimate.hold_micro !== null && estimate.hold_micro > 0n && <><dt className="text-soft">Reserved at its start</dt><dd><Credits micro={estimate.hold_micro} /></dd></>}
       {estimate.expected_micro !== null && estimate.expected_micro > 0n && <><dt className="text-soft">Expected cost</dt><dd><Credits micro={estimate.expected_micro} /></dd></>}
-      {estimate.most_micro !== null && estimate.most_micro > 0n && <><dt className="text-soft">At most</dt><dd><Credits micro={estimate.most_micro} /></dd></>}
+      {estimate.most_micro !== null && estimate.most_micro > 0n && <><dt className="text-soft">At most, up to its time limit</dt><dd><Credits micro={estimate.most_micro} /></dd></>}
       <dt className="text-soft">Your credit</dt>
       <dd className={estimate.can_pay ? "" : "text-alarm"}><Credits micro={estimate.available_micro} /></dd>
+      <dd className="col-span-2 mt-1 text-xs text-soft">You pay for the time it runs and the share of the device that it reserves. What was reserved and not used comes back.</dd>
     </dl>
   );
 }

@@ -61,8 +61,11 @@ function AttemptCard({ task, attempt }: { task: Task; attempt: Attempt }) {
           </p>
         </div>
       )}
-      {isRunning && attempt.is_on_own_node && attempt.devices.map((device) => (
-        <Suspense key={device.device_id} fallback={<Loading />}><DevicePlots deviceId={device.device_id} /></Suspense>
+      {attempt.started_at !== null && attempt.is_on_own_node && attempt.devices.map((device) => (
+        <div key={device.device_id} className="mt-4">
+          <h3 className="mb-2 text-sm text-soft">{device.model}, while it {isRunning ? "runs" : "ran"}</h3>
+          <Suspense fallback={<Loading />}><DevicePlots deviceId={device.device_id} from={attempt.started_at ?? ""} until={attempt.finished_at} /></Suspense>
+        </div>
       ))}
       <p className="mt-3 text-sm">Cost: <Credits micro={attempt.charge_micro} />{attempt.is_on_own_node && attempt.charge_micro > 0n && " (paid to yourself)"}</p>
     </Section>

@@ -1,5 +1,6 @@
 // The log: followed while the task runs, searchable, and complete as a download.
 
+import { saveFile } from "../components/save_file";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
@@ -167,7 +168,7 @@ function LogView({ task, log, note }: { task: Task; log: Shown; note: string }) 
         tabIndex={0}
         role="region"
         aria-label="Log"
-        className="h-[50vh] min-h-64 overflow-auto bg-sunken py-2 font-mono text-xs"
+        className={`overflow-auto bg-sunken py-2 font-mono text-xs ${isFinal(task.state) || log.count === 0 ? "max-h-[50vh]" : "h-[50vh] min-h-64"}`}
         onWheel={(event) => { if (event.deltaY < 0) setFollowing(false); }}
       >
         {log.count === 0 ? (
@@ -195,12 +196,6 @@ function LogView({ task, log, note }: { task: Task; log: Shown; note: string }) 
   );
 }
 
-function download(task: Task, text: LogText) {
-  const content = text.lines.map((line) => `${line.text}\n`).join("");
-  const address = URL.createObjectURL(new Blob([content], { type: "text/plain" }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = `${task.id}.log`;
-  link.click();
-  URL.revokeObjectURL(address);
-}
+const download = (task: Task, text: LogText) => {
+  saveFile(`${task.id}.log`, text.lines.map((line) => `${line.text}\n`).join(""), "text/plain");
+};

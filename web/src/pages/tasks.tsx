@@ -15,7 +15,7 @@ import { formatDuration, secondsBetween } from "../logic/time";
 import { type Affected, BulkDialog } from "./bulk";
 
 const COLUMNS =
-  "grid grid-cols-[1.5rem_minmax(0,1fr)_auto] items-center gap-x-3 px-3 lg:grid-cols-[1.5rem_minmax(0,2.2fr)_7.5rem_6rem_minmax(0,1fr)_7rem_6.5rem_6rem]";
+  "grid grid-cols-[1.5rem_minmax(0,1fr)_auto] items-center gap-x-3 px-3 lg:grid-cols-[1.5rem_minmax(0,2.2fr)_7.5rem_6rem_minmax(0,1fr)_7rem_6.5rem_7rem]";
 
 export function TasksPage() {
   const search = useSearch({ from: "/tasks" });
@@ -240,7 +240,7 @@ function Row({ task, isChosen, choose }: { task: Task; isChosen: boolean; choose
           </span>
         </span>
       </span>
-      <span role="cell"><StateBadge state={task.state}>{task.phase === task.state ? undefined : spell(task.phase)}</StateBadge></span>
+      <span role="cell" className="flex"><StateBadge state={task.state}>{task.phase === task.state ? undefined : spell(task.phase)}</StateBadge></span>
       <span role="cell" className="hidden text-sm text-soft lg:block">{task.kind}</span>
       <span role="cell" className="hidden truncate text-sm text-soft lg:block">{node ?? "–"}</span>
       <span role="cell" className="hidden text-sm text-soft lg:block"><Ago at={task.created_at} /></span>
@@ -248,7 +248,7 @@ function Row({ task, isChosen, choose }: { task: Task; isChosen: boolean; choose
         {task.started_at == null ? "–" : formatDuration(secondsBetween(task.started_at, task.finished_at, now))}
       </span>
       <span role="cell" className="hidden text-right text-sm lg:block">
-        {task.charge_micro === 0n ? <span className="text-soft">–</span> : <Credits micro={task.charge_micro} />}
+        <Credits micro={task.charge_micro} aligned />
       </span>
     </div>
   );

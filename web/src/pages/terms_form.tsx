@@ -10,6 +10,7 @@ import { Check, TextField } from "../components/field";
 import { WeekGrid } from "../components/week_grid";
 import { formatCredits, parseCredits } from "../logic/credits";
 import { parseHours } from "../logic/hours";
+import { PriceHistory } from "./price_history";
 
 type Change = Schemas["TermsChange"];
 
@@ -68,7 +69,7 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
       <form className="mt-4 grid gap-5" onSubmit={(event) => { event.preventDefault(); void save(); }}>
         <div className="grid gap-3 sm:grid-cols-3">
           <TextField
-            label="Price in credits for an hour"
+            label="Price in credits for an hour of the whole device"
             inputMode="decimal"
             value={price}
             problem={isPriceWrong ? "Write an amount, such as 0.25. 0 is free." : null}
@@ -90,6 +91,7 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
           </div>
         </div>
         <WeekGrid text={hours} onChange={setHours} />
+        <PriceHistory deviceId={device.id} />
         <ProblemNote error={error} />
         <div className="flex flex-wrap items-center gap-3">
           <Button type="submit" weight="main" disabled={isPriceWrong || areHoursWrong}>Save the terms</Button>

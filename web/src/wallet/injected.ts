@@ -64,6 +64,8 @@ function injected(name: string, provider: Provider): Signer {
       const digits = Array.from(new TextEncoder().encode(text), (byte) => byte.toString(16).padStart(2, "0"));
       return String(await ask("personal_sign", [`0x${digits.join("")}`, address]));
     },
+    signTypedData: async (address, typedData) => String(await ask("eth_signTypedData_v4", [address, JSON.stringify(typedData)])),
+    isLocal: false,
     sendTransaction: async ({ from, to, data, chainId }: Transaction) => {
       const chain = `0x${chainId.toString(16)}`;
       if (Number(await ask("eth_chainId")) !== chainId) {

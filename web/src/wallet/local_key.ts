@@ -52,6 +52,8 @@ function signer(key: `0x${string}`): Signer {
     name: "the wallet in this tab",
     connect: () => Promise.resolve({ address: account.address, chainId: 0 }),
     signText: (_, text) => account.signMessage({ message: text }),
+    signTypedData: (_, typedData) => account.signTypedData(typedData as Parameters<typeof account.signTypedData>[0]),
+    isLocal: true,
     sendTransaction: null,
   };
 }

@@ -5,6 +5,10 @@ export interface Signer {
   /** Asks for the account, where the wallet has several. */
   connect(): Promise<{ address: string; chainId: number }>;
   signText(address: string, text: string): Promise<string>;
+  /** EIP-712. */
+  signTypedData(address: string, typedData: unknown): Promise<string>;
+  /** Its key is in this tab. */
+  readonly isLocal: boolean;
   /** Sends a transaction; null where this signer has no node to send it to. */
   readonly sendTransaction: null | ((transaction: Transaction) => Promise<string>);
 }

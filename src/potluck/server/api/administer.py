@@ -113,8 +113,8 @@ _EVENTS = (
 AREA: Final = Area(
     "administer",
     "For admins: the status of the whole pool, its history and events, labels of accounts, taking "
-    "credit back, all tasks, and nodes that get no new work. An admin sees whose a task is, where it "
-    "is and what it cost; not its name or content.",
+    "credit back, all tasks, and nodes that get no new work. An admin sees whose a task is, where "
+    "it is and what it cost; not its name or content.",
 )
 
 
@@ -184,7 +184,8 @@ async def pool_history(services: Services, hours: Hours = 24) -> PoolHistory:
 async def list_pool_events(
     services: Services, cursor: Position = None, limit: Limit = 50
 ) -> PoolEventPage:
-    """Lists events of tasks, nodes and devices, newest first, without the names of tasks."""
+    """Lists events of tasks, nodes and devices, newest first, without the names of tasks. The steps
+    of attempts are not among them."""
     return await pool_event_stream.page(services, position_of(cursor), limit)
 
 

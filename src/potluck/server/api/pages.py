@@ -1,6 +1,7 @@
 """Pages for browsers: files of this package. `http/headers.py` lets them load nothing else.
 
-`/` is the dashboard. While there is no build of it, `/` is the page that says how to join.
+`/` is the dashboard. While there is no build of it, `/` is the page that says how to join, and
+`/device` one that needs no build.
 """
 
 from functools import cache
@@ -29,10 +30,7 @@ AREA: Final = Area("pages", "Pages for browsers.", is_documented=False)
 @AREA.operation(Route("GET", "/"), OPEN, "See this pool")
 async def front_page(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """The dashboard, or without a build of it, how to join."""
-    build = services.dashboard.current
-    if build is None:
-        return _join_page(services)
-    return file_response(request, build.index, REVALIDATED)
+    return _dashboard(request, services) or _join_page(services)
 
 
 @AREA.operation(Route("GET", "/pages/join"), OPEN, "See how to join")
@@ -52,9 +50,10 @@ async def dashboard_asset(
 
 
 @AREA.operation(Route("GET", "/device"), OPEN, "Approve a terminal in a browser")
-async def device_page() -> Response[bytes]:
-    """The page where a user types the code that a terminal shows."""
-    return _answer("device.html")
+async def device_page(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """The page where a user types the code that a terminal shows: of the dashboard, or without a
+    build of it, one that needs none."""
+    return _dashboard(request, services) or _answer("device.html")
 
 
 @AREA.operation(Route("GET", "/docs"), OPEN, "Read about the API")
@@ -72,6 +71,11 @@ async def runbook_page() -> Response[bytes]:
 @AREA.operation(Route("GET", "/pages/{file}"), OPEN, "Fetch a file of a page")
 async def page_file(file: str) -> Response[bytes]:
     return _answer(file)
+
+
+def _dashboard(request: Request[Any, Any, Any], services: Services) -> Response[bytes] | None:
+    build = services.dashboard.current
+    return None if build is None else file_response(request, build.index, REVALIDATED)
 
 
 def _join_page(services: Services) -> Response[bytes]:

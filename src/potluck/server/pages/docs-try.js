@@ -44,7 +44,7 @@ export function tryIt(described, token) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     send.disabled = true;
-    place.replaceChildren(await ask(described, fields, body, text, token()));
+    place.replaceChildren(await ask(described, fields, body, text, await token()));
     send.disabled = false;
   });
   return make("details", { className: "try" }, make("summary", {}, "Try it"), form, place);

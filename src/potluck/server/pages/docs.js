@@ -1,15 +1,15 @@
 // The API documentation, rendered from the server's OpenAPI document.
 
+import { followTheme, sessionToken } from "./docs-dashboard.js";
 import { json, make, prose, sample } from "./docs-draw.js";
 import { Schemas } from "./docs-schema.js";
 import { bodyOf, curl, tryIt } from "./docs-try.js";
 
-const MOODS = ["", "light", "dark"];
 const byId = (id) => document.getElementById(id);
-const token = () => byId("token").value.trim();
+const token = async () => byId("token").value.trim() || (await sessionToken());
 
 async function begin() {
-  chooseMood();
+  followTheme();
   const answer = await fetch("/schema/openapi.json", { credentials: "omit" });
   if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
   draw(await answer.json());
@@ -148,26 +148,6 @@ function keepInView(link) {
   const [box, at] = [list.getBoundingClientRect(), link.getBoundingClientRect()];
   if (at.top < box.top) list.scrollTop -= box.top - at.top;
   else if (at.bottom > box.bottom) list.scrollTop += at.bottom - box.bottom;
-}
-
-function chooseMood() {
-  const root = document.documentElement;
-  root.dataset.mood = remembered();
-  byId("mood").addEventListener("click", () => {
-    root.dataset.mood = MOODS[(MOODS.indexOf(root.dataset.mood) + 1) % MOODS.length];
-    try {
-      localStorage.setItem("mood", root.dataset.mood);
-    } catch { /* the choice is lost */ }
-  });
-}
-
-function remembered() {
-  try {
-    const kept = localStorage.getItem("mood") ?? "";
-    return MOODS.includes(kept) ? kept : "";
-  } catch {
-    return "";
-  }
 }
 
 begin().catch((error) => {

@@ -17,7 +17,13 @@ from potluck.wire.events import EventView
 _sql = load("event_list")
 _DATA: type[dict[str, Any]] = dict[str, Any]
 _EVERY_KIND = tuple(EventKind)
-# What admins see of the data of others' events.
+# What admins see of the data of others' events. The steps of attempts are left out: there are three
+# or more of them for each event of a task.
+_POOL_KINDS = tuple(
+    kind
+    for kind in EventKind
+    if kind is EventKind.ATTEMPT_UNFUNDED or not kind.startswith("attempt.")
+)
 _OF_POOL = ("state", "reason", "attempt_id", "node_id", "device_id", "health")
 
 
@@ -75,7 +81,7 @@ async def newest_of_pool(
 ) -> tuple[list[PlacedPoolEvent], int]:
     """The last events of all accounts between two places, newest first, and the newest place."""
     rows = await connection.fetch(
-        *_sql.of_pool(after_place=after, before_place=before, limit=limit)
+        *_sql.of_pool(after_place=after, before_place=before, kinds=_POOL_KINDS, limit=limit)
     )
     events = [
         PlacedPoolEvent(row["place"], _pool_event(row)) for row in rows if row["place"] is not None

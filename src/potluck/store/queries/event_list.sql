@@ -55,6 +55,7 @@ LEFT JOIN LATERAL (
     FROM events JOIN accounts ON accounts.id = events.account_id
     LEFT JOIN nodes ON nodes.id = events.node_id
     WHERE events.place > :after_place AND events.place < :before_place
+        AND events.kind = ANY(:kinds)
     ORDER BY events.place DESC LIMIT :limit
 ) AS found ON true
 ORDER BY found.place DESC

@@ -1,4 +1,4 @@
-// Accounts and invites: labels, roles, credit, suspension.
+// Accounts and invites: labels, roles, credit, quotas, suspension.
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -11,7 +11,8 @@ import { Check, TextField } from "../../components/field";
 import { SecretDialog } from "../../components/secret";
 import { ListHead, VirtualRows } from "../../components/virtual_rows";
 import { formatCredits, parseCredits } from "../../logic/credits";
-import { plural } from "../../logic/numbers";
+import { QUOTAS, type QuotaName } from "../../logic/ledger_words";
+import { formatBytes, parseBytes, plural } from "../../logic/numbers";
 
 type Account = Schemas["AccountView"];
 type Role = Account["roles"][number];
@@ -119,6 +120,7 @@ function Manage({ account, onClose }: { account: Account; onClose: () => void })
             <Button weight="alarm" disabled={micro === null || micro <= 0n || reason.trim() === ""} onClick={() => void run(() => value(api.POST("/v1/accounts/{account_id}/takes", { params: { ...params, header: { "Idempotency-Key": newKey() } }, body: { amount_micro: micro ?? 0n, reason: reason.trim() } })), `${formatCredits(micro ?? 0n)} credits were taken.`)}>Take</Button>
           </div>
         </div>
+        <QuotaForm account={account} run={run} />
         <Suspension account={account} run={run} />
         <p role="status">{said}</p>
         <ProblemNote error={error} />
@@ -127,7 +129,45 @@ function Manage({ account, onClose }: { account: Account; onClose: () => void })
   );
 }
 
-function Suspension({ account, run }: { account: Account; run: (action: () => Promise<unknown>, done: string) => Promise<void> }) {
+type Run = (action: () => Promise<unknown>, done: string) => Promise<void>;
+
+const quotaText = (name: QuotaName, limit: number | null) =>
+  limit === null ? "" : name === "max_blob_bytes" ? formatBytes(limit, "en") : String(limit);
+
+/** A limit as it was typed; undefined if it is none. */
+function readLimit(name: QuotaName, text: string): number | null | undefined {
+  if (text.trim() === "") return name === "weight" ? undefined : null;
+  const limit = name === "max_blob_bytes" ? parseBytes(text) : Number(text);
+  return limit === null || !Number.isFinite(limit) || (name !== "max_priority" && limit < 0) ? undefined : limit;
+}
+
+function QuotaForm({ account, run }: { account: Account; run: Run }) {
+  const [texts, setTexts] = useState(() => Object.fromEntries(QUOTAS.map(({ name }) => [name, quotaText(name, account.quota[name])])) as Record<QuotaName, string>);
+  const read = QUOTAS.map(({ name }) => [name, readLimit(name, texts[name])] as const);
+  const isWrong = read.some(([, limit]) => limit === undefined);
+  const save = () =>
+    value(api.PUT("/v1/accounts/{account_id}/quota", { params: { path: { account_id: account.id } }, body: Object.fromEntries(read) as Schemas["SetQuota"] }));
+  return (
+    <form onSubmit={(event) => { event.preventDefault(); if (!isWrong) void run(save, "The quota has changed."); }}>
+      <p className="mb-2 font-medium">Quota</p>
+      <div className="grid grid-cols-1 gap-3 sm:grid-cols-2">
+        {QUOTAS.map(({ name, label, about }) => (
+          <TextField
+            key={name}
+            label={label}
+            hint={name === "weight" ? about : `${about} Empty: as the server has it.`}
+            problem={readLimit(name, texts[name]) === undefined ? (name === "max_blob_bytes" ? "Write a size, such as 50 GiB." : "Write a number.") : null}
+            value={texts[name]}
+            onChange={(event) => { setTexts({ ...texts, [name]: event.target.value }); }}
+          />
+        ))}
+        <div className="flex items-start pt-6"><Button type="submit" disabled={isWrong}>Save the quota</Button></div>
+      </div>
+    </form>
+  );
+}
+
+function Suspension({ account, run }: { account: Account; run: Run }) {
   const [reason, setReason] = useState("");
   const params = { path: { account_id: account.id } };
   if (account.suspended_at) {

@@ -8,6 +8,7 @@ import { Address, Ago, Badge, Button, Credits, Empty, Facts, Loading, PageTitle,
 import { Confirm } from "../../components/dialog";
 import { formatCount } from "../../logic/numbers";
 import { spell } from "../../logic/states";
+import { StatementDialog } from "../statement";
 
 export function EpochsPage() {
   const list = useInfiniteQuery({
@@ -17,6 +18,7 @@ export function EpochsPage() {
     getNextPageParam: (page) => page.next_cursor,
   });
   const epochs = list.data?.pages.flatMap((page) => page.epochs) ?? [];
+  const [statement, setStatement] = useState<number | null>(null);
   return (
     <>
       <PageTitle title="Epochs" about="What each epoch earned, what was set aside for payouts, and who is to be paid." />
@@ -29,7 +31,7 @@ export function EpochsPage() {
           <Section title="Epochs">
             <Scroller label="Epochs">
               <table className={TABLE}>
-                <thead><tr><th scope="col">Epoch</th><th scope="col">Ends</th><th scope="col">State</th><th scope="col" className="num">Accounts</th><th scope="col" className="num">Earned</th><th scope="col" className="num">Fee</th><th scope="col" className="num">Set aside</th><th scope="col">Root</th></tr></thead>
+                <thead><tr><th scope="col">Epoch</th><th scope="col">Ends</th><th scope="col">State</th><th scope="col" className="num">Accounts</th><th scope="col" className="num">Earned</th><th scope="col" className="num">Fee</th><th scope="col" className="num">Set aside</th><th scope="col">Root</th><th scope="col"><span className="sr-only">Statement</span></th></tr></thead>
                 <tbody>
                   {epochs.map((epoch) => (
                     <tr key={epoch.number}>
@@ -41,6 +43,7 @@ export function EpochsPage() {
                       <td className="num"><Credits micro={epoch.fee_micro} /></td>
                       <td className="num"><Credits micro={epoch.amount_micro} /></td>
                       <td>{epoch.roots.length === 0 ? "–" : epoch.roots.map((root) => <span key={root.root} className="block"><Address address={root.root} /> {root.state}{root.transaction_state && `, ${spell(root.transaction_state)}`}</span>)}</td>
+                      <td className="text-right">{epoch.closed_at && <Button weight="quiet" className="-my-1.5" onClick={() => { setStatement(epoch.number); }}>Statement</Button>}</td>
                     </tr>
                   ))}
                 </tbody>
@@ -51,6 +54,7 @@ export function EpochsPage() {
         )}
         <Claimants />
       </div>
+      {statement !== null && <StatementDialog epoch={statement} isOfPool onClose={() => { setStatement(null); }} />}
     </>
   );
 }

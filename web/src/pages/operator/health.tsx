@@ -2,17 +2,18 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
 import { type Schemas, api, value } from "../../api/client";
 import { Ago, Badge, Credits, Facts, Loading, PageTitle, ProblemNote, Scroller, Section, Stat, StateBadge, Stats, TABLE } from "../../components/basics";
-import { Plot, type Series } from "../../components/plot";
 import { formatBytes, formatCount, plural } from "../../logic/numbers";
+import { partName, waitReason } from "../../logic/pool_words";
 import { spell } from "../../logic/states";
 import { formatDuration } from "../../logic/time";
+import { RecentEvents } from "./events";
+import { History } from "./history";
 
 type Status = Schemas["PoolStatus"];
-const EVERY = 15_000;
-const MOST_POINTS = 240;
+// Events make it current at once; this is for what no event tells.
+const EVERY = 60_000;
 
 export function HealthPage() {
   const status = useQuery({
@@ -40,13 +41,14 @@ function Health({ status }: { status: Status }) {
       )}
       <Stats>
         <Stat label="Waiting tasks" note={status.oldest_waiting_at ? <>oldest <Ago at={status.oldest_waiting_at} /></> : "none waits"}>{formatCount(status.waiting_tasks)}</Stat>
-        <Stat label="Running attempts">{formatCount(status.running_attempts)}</Stat>
+        <Stat label="Running attempts" note={devicesBusy(status)}>{formatCount(status.running_attempts)}</Stat>
         <Stat label="Ended in 5 minutes" note={`${formatCount(bad)} failed`}>{formatCount(ended)}</Stat>
         <Stat label="Nodes online" note={`${formatCount(status.nodes.silent ?? 0)} silent, ${formatCount(status.cordoned_nodes)} cordoned`}>{formatCount(status.nodes.online ?? 0)}</Stat>
       </Stats>
       <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-        <Course status={status} />
+        <div className="min-w-0 lg:col-span-2"><History /></div>
         <Queue status={status} />
+        <RecentEvents />
         <Parts status={status} />
         <Instances status={status} />
         <Section title="Ended in the last 5 minutes">
@@ -74,32 +76,9 @@ function Health({ status }: { status: Status }) {
   );
 }
 
-/** Since the page was opened: the server keeps no history of these counts. */
-function Course({ status }: { status: Status }) {
-  const [points, setPoints] = useState<{ at: number; waiting: number; running: number; ended: number }[]>([]);
-  const at = Date.parse(status.at) / 1000;
-  if (points.at(-1)?.at !== at) {
-    const ended = status.ended.reduce((total, each) => total + each.tasks, 0) / 5;
-    const point = { at, waiting: status.waiting_tasks, running: status.running_attempts, ended };
-    setPoints([...points, point].slice(-MOST_POINTS));
-  }
-  const times = useMemo(() => points.map((point) => point.at), [points]);
-  const series = useMemo(
-    (): Series[] => [
-      { label: "Waiting", values: points.map((point) => point.waiting), color: "wait" },
-      { label: "Running", values: points.map((point) => point.running), color: "busy" },
-      { label: "Ended in a minute", values: points.map((point) => point.ended), color: "good" },
-    ],
-    [points],
-  );
-  return (
-    <Section title="Since this page was opened">
-      {points.length < 2 ? <p className="text-sm text-soft">The plot begins with the second reading.</p> : <Plot label="Waiting tasks, running attempts and tasks that ended, over time" times={times} series={series} height={180} />}
-      <ul className="mt-2 flex flex-wrap gap-4 text-xs text-soft">
-        {[["bg-wait", "waiting"], ["bg-busy", "running"], ["bg-good", "ended in a minute"]].map(([color, text]) => <li key={text} className="flex items-center gap-1.5"><span aria-hidden className={`size-2 rounded-full ${color ?? ""}`} />{text}</li>)}
-      </ul>
-    </Section>
-  );
+function devicesBusy(status: Status): string {
+  const gpus = status.devices.gpu;
+  return gpus === undefined ? "no GPU in the pool" : `${formatCount(gpus.busy)} of ${plural(gpus.busy + gpus.free + gpus.away, "GPU")} busy`;
 }
 
 const Queue = ({ status }: { status: Status }) => (
@@ -108,7 +87,7 @@ const Queue = ({ status }: { status: Status }) => (
       <Scroller label="Waiting tasks by reason">
         <table className={TABLE}>
           <thead><tr><th scope="col">Reason</th><th scope="col" className="num">Tasks</th><th scope="col" className="num">Oldest</th></tr></thead>
-          <tbody>{status.queue.map((each) => <tr key={each.reason}><td>{spell(each.reason)}</td><td className="num">{formatCount(each.tasks)}</td><td className="num">{formatDuration(each.oldest_seconds)}</td></tr>)}</tbody>
+          <tbody>{status.queue.map((each) => <tr key={each.reason}><td>{waitReason(each.reason)}</td><td className="num">{formatCount(each.tasks)}</td><td className="num">{formatDuration(each.oldest_seconds)}</td></tr>)}</tbody>
         </table>
       </Scroller>
     )}
@@ -117,7 +96,7 @@ const Queue = ({ status }: { status: Status }) => (
 
 const Parts = ({ status }: { status: Status }) => (
   <Section title="Parts" actions={<Badge tone={status.readiness.status === "ok" ? "good" : "alarm"}>{status.readiness.status}</Badge>}>
-    <Facts items={[...Object.entries(status.readiness.parts).map(([name, said]): [string, React.ReactNode] => [spell(name), <span key={name} className={said === "ok" ? "text-good" : "text-alarm"}>{said}</span>]), ["Clock ahead of the database", `${(Math.round(status.readiness.clock_skew_seconds * 1000) / 1000 || 0).toLocaleString()} s`]]} />
+    <Facts items={[...Object.entries(status.readiness.parts).map(([name, said]): [string, React.ReactNode] => [partName(name), <span key={name} className={said === "ok" ? "text-good" : "text-alarm"}>{said}</span>]), ["Clock ahead of the database", `${(Math.round(status.readiness.clock_skew_seconds * 1000) / 1000 || 0).toLocaleString()} s`]]} />
   </Section>
 );
 

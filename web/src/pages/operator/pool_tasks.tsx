@@ -23,9 +23,9 @@ export function PoolTasksPage() {
             query: {
               limit: 100,
               ...(states.length === 0 ? {} : { state: states }),
-              ...(search.account === undefined ? {} : { account_id: search.account }),
+              ...(search.account === undefined ? {} : { account: search.account }),
               ...(pageParam === null ? {} : { cursor: pageParam }),
-            } as never,
+            },
           },
           signal,
         }),
@@ -69,7 +69,7 @@ export function PoolTasksPage() {
               <span role="cell" className="hidden text-soft lg:block">{task.kind}</span>
               <span role="cell" className="hidden text-soft lg:block"><Ago at={task.created_at} /></span>
               <span role="cell" className="hidden truncate text-soft lg:block">{task.reason ? spell(task.reason) : task.node_ids.length > 0 ? `on ${String(task.node_ids.length)} node${task.node_ids.length === 1 ? "" : "s"}` : "–"}</span>
-              <span role="cell" className="hidden text-right lg:block">{task.charge_micro === 0n ? "–" : <Credits micro={task.charge_micro} />}</span>
+              <span role="cell" className="hidden text-right lg:block"><Credits micro={task.charge_micro} aligned /></span>
             </div>
           )}
         </VirtualRows>

@@ -1,0 +1,29 @@
+// Movements of credit in words, and the limits of an account by name.
+
+const KINDS: Record<string, string> = {
+  grant: "Granted by an admin",
+  hold: "Reserved for a run",
+  charge: "Paid for a run",
+  reward: "Earned by your machine",
+  refund: "Reserve returned",
+  release: "Held-back reward paid",
+  reversal: "Payment returned",
+  fee: "Fee of the pool",
+  epoch: "Set aside for a payout",
+  payout: "Paid out",
+  deposit: "Deposited",
+};
+
+/** A negative grant is credit that an admin took back. */
+export const movement = (kind: string, availableMicro: bigint) =>
+  kind === "grant" && availableMicro < 0n ? "Taken back by an admin" : (KINDS[kind] ?? kind);
+
+export type QuotaName = "weight" | "max_running_devices" | "max_queued_tasks" | "max_priority" | "max_blob_bytes";
+
+export const QUOTAS: readonly { name: QuotaName; label: string; about: string }[] = [
+  { name: "max_running_devices", label: "Devices at once", about: "How many devices its tasks use at the same time." },
+  { name: "max_queued_tasks", label: "Waiting tasks", about: "How many tasks may wait; more are refused." },
+  { name: "max_priority", label: "Highest priority", about: "From -100 to 100." },
+  { name: "max_blob_bytes", label: "Stored files", about: "Inputs, outputs and results together." },
+  { name: "weight", label: "Share of the pool", about: "With 2 it gets twice as much as an account with 1, while both wait." },
+];
