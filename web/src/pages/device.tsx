@@ -47,7 +47,7 @@ export function DevicePage() {
     <div className="mx-auto grid max-w-xl gap-4 pt-4">
       {view.name === "enter" && (
         <>
-          <PageTitle title="Enter the code from your terminal" about="`potluck login --browser` shows it. Whoever has a code approved here acts as you." />
+          <PageTitle title="Enter the code from your terminal" about={<><code className="font-mono text-sm">potluck login --browser</code> shows it. A terminal that you approve acts as you.</>} />
           <Section>
             <form className="grid gap-3" onSubmit={(event) => { event.preventDefault(); void look(code); }}>
               <TextField label="Code" placeholder="XXXX-XXXX" className="h-12 text-center font-mono text-xl tracking-widest uppercase" maxLength={12} autoCapitalize="characters" hint="The code has eight letters." value={code} onChange={(event) => { setCode(event.target.value); }} />

@@ -124,7 +124,7 @@ function Overview() {
       <Section title="By model">
         <Scroller label="Devices by model">
           <table className={`${TABLE} [&_td]:align-middle!`}>
-            <thead><tr><th scope="col">Model</th><th scope="col" className="num">Devices</th><th scope="col">In use</th><th scope="col" className="num">Waiting tasks</th><th scope="col" className="num">Median price</th></tr></thead>
+            <thead><tr><th scope="col">Model</th><th scope="col" className="num">Devices</th><th scope="col">In use</th><th scope="col" className="num">Waiting</th><th scope="col" className="num">Median price</th></tr></thead>
             <tbody>
               {models.slice(0, 10).map((model) => (
                 <tr key={`${model.kind} ${model.model}`}>
