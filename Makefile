@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
+.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-dashboard bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -95,6 +95,9 @@ bench-volumes: $(VENV)/.dev  ## what putting, changing and mounting 2 GiB costs,
 
 bench-settle: $(VENV)/.dev  ## what settling adds to the time of completing a task, as JSON
 	@$(RUN)/python -m bench.settle $(ARGS)
+
+bench-dashboard: $(VENV)/.dev  ## what the dashboard costs a browser and its server, as JSON
+	@$(RUN)/python -m bench.dashboard $(ARGS)
 
 dashboard: $(VENV)/.dev  ## write the Grafana dashboard in deploy/grafana/
 	@$(RUN)/python -m scripts.dashboard

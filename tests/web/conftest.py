@@ -39,9 +39,13 @@ def build() -> Path:
     return BUILD
 
 
+def chromium() -> str | None:
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, _NAMES)), None)
+    program = chromium()
     if program is None:
         need("chromium")
         return

@@ -1,4 +1,4 @@
-"""`potluck login --browser` through the dashboard: a real terminal, and wallets that really sign."""
+"""`potluck login --browser` through the dashboard: a real terminal, wallets that really sign."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The operator's pages: events as they happen, throughput over time, quotas, audit, tasks of all."""
+"""The operator's pages: events as they happen, throughput over time, quotas, audit, all tasks."""
 
 from playwright.sync_api import expect
 

@@ -1,6 +1,6 @@
 """Figures of the whole pool for its operator, in few statements; not used for planning."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import asyncpg
 
@@ -58,7 +58,7 @@ async def read_facts(connection: Connection) -> PoolFacts:
     )
 
 
-async def read_history(connection: Connection, hours: int) -> PoolHistory:
+async def read_history(connection: Connection, hours: int, now: datetime) -> PoolHistory:
     """Throughput and latency of the tasks that ended in the last hours."""
     within = timedelta(hours=hours)
     step = timedelta(minutes=max(1, round(within / _HISTORY_STEPS / timedelta(minutes=1))))
@@ -72,7 +72,6 @@ async def read_history(connection: Connection, hours: int) -> PoolHistory:
         for row in rows
     ]
     counted = sum(each.succeeded + each.failed + each.stopped for each in points)
-    now = datetime.now(UTC)
     is_complete = counted < _HISTORY_TASKS
     return PoolHistory(now - within, now, int(step.total_seconds()), points, is_complete)
 

@@ -96,10 +96,11 @@ def test_the_status_has_the_whole_pool_and_is_for_admins(server: ServerProcess) 
     def look() -> dict[str, Any]:
         shown: dict[str, Any] = operator.get("/v1/status")
         is_ready = shown["readiness"]["status"] == "ok"  # as of the last check
-        return shown if shown["queue"] and is_ready else {}
+        # The leader hears of a task a moment after it is in the database.
+        told = sum(each["tasks"] for each in shown["queue"])
+        return shown if shown["waiting_tasks"] == told >= 1 and is_ready else {}
 
     shown = await_true(look, "the leader tells why tasks wait")
-    assert shown["waiting_tasks"] == sum(each["tasks"] for each in shown["queue"]) >= 1
     assert shown["oldest_waiting_at"]
     (instance,) = shown["instances"]
     assert instance["is_leader"] and instance["id"] == shown["readiness"]["instance"]
@@ -155,8 +156,8 @@ def test_an_admin_sees_events_of_all_accounts_without_the_names_of_tasks(
     assert len(first["events"]) == 1
     second = operator.get(f"/v1/pool/events?limit=1&cursor={first['next_cursor']}")
     assert second["events"][0]["id"] != first["events"][0]["id"]
-    text = until_data(operator, f"/v1/pool/events/follow?cursor={start}")
-    assert task_id.encode() in text and b"secret" not in text
+    text = until_data(operator, f"/v1/pool/events/follow?cursor={start}", task_id.encode())
+    assert b"secret" not in text
     for path in ("/v1/pool/events", "/v1/pool/events/follow"):
         assert status(ann, "GET", path) == 403
         assert status(operator, "GET", f"{path}?cursor=x") == 400
@@ -177,7 +178,7 @@ def test_a_busy_pool_costs_a_watcher_a_page_a_second(server: ServerProcess) -> N
     assert text.index(b"event: gap") < text.index(b"event: task.queued")
 
 
-def until_data(caller: Api, path: str, wanted: bytes = b"data:") -> bytes:
+def until_data(caller: Api, path: str, wanted: bytes) -> bytes:
     """What a stream sends until this is there."""
     answer = urllib3.PoolManager(retries=False, timeout=10).request(
         "GET", caller.url + path, headers=caller._headers, preload_content=False

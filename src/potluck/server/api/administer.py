@@ -172,7 +172,7 @@ async def pool_history(services: Services, hours: Hours = 24) -> PoolHistory:
     """Counts the tasks that ended, in about a hundred steps, with how long they waited and ran. In
     a pool with more than 100,000 of them, only the newest are counted."""
     async with services.database.statement() as connection:
-        return await read_history(connection, hours)
+        return await read_history(connection, hours, services.clock.now())
 
 
 @AREA.operation(

@@ -1,5 +1,7 @@
 // What this page shares with the dashboard: the reader's theme, and the session of the browser.
 
+import { ROUTES } from "./server.js";
+
 const THEME = "potluck_theme"; // the cookie of the dashboard
 const EARLY_SECONDS = 60;
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -29,8 +31,9 @@ let kept = null;
 export async function sessionToken() {
   if (kept !== null && Date.now() < kept.until) return kept.token;
   // Tabs share the cookie, so only one of them may refresh at a time.
-  const run = () => fetch("/v1/auth/browser/refresh", {
-    method: "POST",
+  const [method, path] = ROUTES.BROWSER_REFRESH;
+  const run = () => fetch(path, {
+    method,
     headers: { "Potluck-Browser": "1" },
     credentials: "same-origin",
     cache: "no-store",

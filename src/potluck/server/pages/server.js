@@ -1,6 +1,7 @@
 // Calls to the server. The paths are those of wire/routes.py; a test compares them.
 
 export const ROUTES = {
+  BROWSER_REFRESH: ["POST", "/v1/auth/browser/refresh"],
   SHOW_TERMINAL: ["GET", "/v1/auth/device/{user_code}"],
   DRAFT_TERMINAL: ["POST", "/v1/auth/device/{user_code}/draft"],
   APPROVE_TERMINAL: ["POST", "/v1/auth/device/{user_code}/approve"],
