@@ -19,7 +19,7 @@ ROUTES = {name: value for name, value in vars(routes).items() if isinstance(valu
 FOR_OTHERS = {"READYZ", "PACKAGE_FILE", "METRICS"}
 # For the dashboard alone.
 FOR_THE_DASHBOARD = {
-    *("BROWSER_LOGIN", "BROWSER_REFRESH", "BROWSER_LOGOUT"),
+    *("BROWSER_LOGIN", "BROWSER_LOGOUT"),
     *("JOINING", "MARKET", "TASK_COUNTS", "TASK_REQUEST", "LIST_TEMPLATES"),
     *("PREVIEW_ACTION", "APPLY_ACTION", "LIST_VIEWS", "SAVE_VIEWS", "FOLLOW_POOL_EVENTS"),
 }

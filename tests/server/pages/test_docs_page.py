@@ -93,9 +93,12 @@ def test_light_and_dark_are_a_choice(docs: Page) -> None:
     def ground() -> str:
         return str(docs.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
 
+    root = docs.locator("html")
     docs.emulate_media(color_scheme="light")
+    expect(root).to_have_attribute("data-theme", "light")
     light = ground()
     docs.emulate_media(color_scheme="dark")
+    expect(root).to_have_attribute("data-theme", "dark")
     dark = ground()
     assert light != dark
     docs.get_by_title("Use the other theme").click()
