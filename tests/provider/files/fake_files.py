@@ -63,12 +63,14 @@ class FakeFiles:
             raise NotFound("There is no such blob.")
         wanted = request.headers.get("Range", "")
         self.asked.append(wanted)
-        start = 0 if self.ignores_ranges or not wanted else int(wanted[6:-1])
-        body = bytearray(data[start:])
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        start = 0 if self.ignores_ranges or not wanted else int(first)
+        end = len(data) if self.ignores_ranges or not last else int(last) + 1
+        body = bytearray(data[start:end])
         if self.damages:
             self.damages -= 1
             body[0] ^= 1
-        response = web.StreamResponse(status=206 if start else 200)
+        response = web.StreamResponse(status=206 if start or end < len(data) else 200)
         if not self.goes_on:
             response.content_length = len(body)
         await response.prepare(request)

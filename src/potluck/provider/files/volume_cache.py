@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -33,6 +34,8 @@ _GONE = ".gone"
 _MANIFEST, _TREE = "manifest", "tree"
 # Versions that are looked through for chunks of a new one.
 _MOST_BASES = 4
+# More files are flushed together, with all that others write meanwhile.
+_MOST_SYNCED = 500
 _RESERVE_BYTES = 5 * 2**30
 _RESERVE_SHARE = 10
 
@@ -223,7 +226,12 @@ def _used_at(path: Path) -> float:
 
 
 def _sync_all(directory: Path) -> None:
-    """Flushes the file system of the directory: far faster than each of many files."""
+    """Flushes all files, or the whole file system: far faster than each of many files."""
+    paths = list(islice(directory.rglob("*"), _MOST_SYNCED + 1))
+    if len(paths) <= _MOST_SYNCED:
+        for path in (*paths, directory):
+            sync(path)
+        return
     if not sys.platform.startswith("linux"):
         os.sync()
         return

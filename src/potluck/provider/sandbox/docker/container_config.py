@@ -187,7 +187,10 @@ class ContainerConfig(Struct, frozen=True):
         """Puts the image's volumes below the work directory; the engine's would have no limit."""
         config = self.image.config
         volumes = sorted((config and config.volumes) or ())
-        reserved = (WORK, "/tmp", "/sys", "/proc", "/dev")  # noqa: S108
+        reserved = (
+            *(WORK, "/tmp", "/sys", "/proc", "/dev"),  # noqa: S108
+            *(mount.target for mount in self.confinement.mounts),  # of the task's own data sets
+        )
         return [
             Mount(self.work.subdirectory(f".volumes/{number}"), target, writable=True)
             for number, target in enumerate(volumes)

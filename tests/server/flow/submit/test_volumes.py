@@ -1,0 +1,251 @@
+"""Volumes on the server: what may become a version, who may read it, and when its bytes go."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+
+from potluck.model.blob import BlobRef, VolumeMount
+from potluck.model.error import Conflict, InvalidInput, NotFound, PotluckError, QuotaExceeded
+from potluck.model.ids import AccountId, TaskId
+from potluck.model.task import Requirements, TaskRequest
+from potluck.model.task_spec import ScriptSpec
+from potluck.server.flow.housekeeping import garbage
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit import file_access, submit, submit_many, volumes
+from potluck.wire.volumes import (
+    ChangeVolume,
+    PutVolume,
+    VolumeChunk,
+    VolumeDetails,
+    VolumeFile,
+    VolumeManifest,
+)
+from tests.server.flow.housekeeping.test_garbage import check_books, collected, hurried, rows
+from tests.server.flow.pool import Pool
+from tests.server.flow.sending import ref, send
+
+ONE, TWO = b"one" * 2_000, b"two" * 2_000
+
+
+def chunk(data: bytes, pack: int = 0, offset: int = 0) -> VolumeChunk:
+    return VolumeChunk(pack, offset, len(data), hashlib.sha256(data).digest())
+
+
+async def put(
+    pool: Pool, manifest: VolumeManifest, name: str = "data", **more: Any
+) -> VolumeDetails:
+    sent = await send(pool, manifest.encode())
+    return await volumes.put(pool.services, pool.alice, PutVolume(name, sent, **more))
+
+
+async def put_files(pool: Pool, name: str = "data", **files: bytes) -> VolumeDetails:
+    """A version with a pack for each file."""
+    packs = tuple([await send(pool, data) for data in files.values()])
+    entries = [
+        VolumeFile(path, False, (chunk(data, number),))
+        for number, (path, data) in enumerate(files.items())
+    ]
+    return await put(pool, VolumeManifest(packs, tuple(entries)), name)
+
+
+async def mounting(pool: Pool, account_id: AccountId, *mounts: VolumeMount) -> TaskId:
+    needs = Requirements(volumes=mounts)
+    request = TaskRequest(ScriptSpec("a.py", "print(1)"), requirements=needs)
+    return (await submit.submit(pool.services, account_id, request, None)).id
+
+
+def one_file(only: VolumeChunk, *packs: BlobRef) -> bytes:
+    return VolumeManifest(packs, (VolumeFile("a", False, (only,)),)).encode()
+
+
+PACK = BlobRef("1" * 64, 6)
+EMPTY = VolumeFile("a", False, ())
+BAD: dict[str, bytes] = {
+    "not msgpack": b"\xff\x00",
+    "a number": msgspec.msgpack.encode(7),
+    "no files": msgspec.msgpack.encode([[], []]),
+    "out of the pack": VolumeManifest(
+        (PACK,), (VolumeFile("a", False, (chunk(b"1234567"),)),)
+    ).encode(),
+    "no such pack": one_file(chunk(b"1")),
+    "an unused pack": VolumeManifest((PACK,), (EMPTY,)).encode(),
+    "a pack twice": VolumeManifest(
+        (PACK, PACK), (VolumeFile("a", False, (chunk(b"1"),)),)
+    ).encode(),
+    "upwards": VolumeManifest((), (VolumeFile("../a", False, ()),)).encode(),
+    "absolute": VolumeManifest((), (VolumeFile("/etc/passwd", False, ()),)).encode(),
+    "no order": VolumeManifest((), (VolumeFile("b", False, ()), EMPTY)).encode(),
+    "twice": VolumeManifest((), (EMPTY, EMPTY)).encode(),
+    "below a file": VolumeManifest((), (EMPTY, VolumeFile("a/b", False, ()))).encode(),
+    "no hash": msgspec.msgpack.encode([[], [["a", False, [[0, 0, 1, b"short"]]]]]),
+    "nested": b"\x91" * 10_000,
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_what_is_no_manifest_is_refused_with_a_sentence(pool: Pool, name: str) -> None:
+    sent = await send(pool, BAD[name])
+    with pytest.raises(InvalidInput, match="not the manifest of a volume"):
+        await volumes.put(pool.services, pool.alice, PutVolume("data", sent))
+    assert await volumes.list_page(pool.services, pool.alice, None, 10) == []
+
+
+async def test_a_version_needs_all_that_it_names(pool: Pool) -> None:
+    pack = await send(pool, ONE, pool.bob)  # somebody else's: the hash alone opens nothing
+    manifest = VolumeManifest((pack,), (VolumeFile("a", False, (chunk(ONE),)),))
+    with pytest.raises(Conflict, match="not stored"):
+        await put(pool, manifest)
+    with pytest.raises(InvalidInput, match="no blob"):
+        await volumes.put(pool.services, pool.alice, PutVolume("data", ref(b"never sent")))
+    await send(pool, ONE)
+    assert (await put(pool, manifest)).volume.newest.size_bytes == len(ONE)
+
+
+async def test_the_same_content_is_one_version_wherever_it_lies(pool: Pool) -> None:
+    first = await put_files(pool, a=ONE, b=TWO)
+    both = await send(pool, ONE + TWO)
+    files = (
+        VolumeFile("a", False, (chunk(ONE),)),
+        VolumeFile("b", False, (chunk(TWO, 0, len(ONE)),)),
+    )
+    again = await put(pool, VolumeManifest((both,), files))
+    assert [each.version for each in again.versions] == [first.versions[0].version]
+    assert again.versions[0].manifest == first.versions[0].manifest
+    other = await put(pool, VolumeManifest((both,), (VolumeFile("a", True, (chunk(ONE),)),)))
+    assert len(other.versions) == 2, "the mode belongs to it"
+    with pytest.raises(Conflict, match="another version now"):
+        await put(pool, VolumeManifest((), (EMPTY,)), after=first.versions[0].version)
+
+
+async def test_its_bytes_stay_while_it_exists_and_go_with_it(pool: Pool) -> None:
+    """Also from a server that does not know of volumes: the claims are pinned."""
+    details = await put_files(pool, a=ONE, b=TWO)
+    await collected(hurried(pool))
+    assert (await rows(pool))["blobs"] == 3
+    late = "UPDATE blob_claims SET look_at = now()"
+    await pool.sql(late)
+    await collected(hurried(pool))
+    assert (await rows(pool))["blobs"] == 3
+    # A second version keeps one of the packs.
+    await put_files(pool, a=ONE)
+    version = details.versions[0].version
+    await volumes.remove(pool.services, pool.alice, details.volume.id, version)
+    await collected(hurried(pool))
+    assert (await rows(pool))["blobs"] == 2, "its manifest, and the pack that both had"
+    await volumes.remove(pool.services, pool.alice, details.volume.id, None)
+    await collected(hurried(pool))
+    assert (await rows(pool))["blobs"] == 0
+    assert await pool.sql("SELECT count(*) FROM volumes") == 0
+    await check_books(pool)
+
+
+async def test_a_task_keeps_its_version_until_it_has_ended(pool: Pool) -> None:
+    details = await put_files(pool, a=ONE)
+    task_id = await mounting(pool, pool.alice, VolumeMount("data", "/data"))
+    await volumes.remove(pool.services, pool.alice, details.volume.id, None)
+    with pytest.raises(InvalidInput, match="no volume"):
+        await mounting(pool, pool.alice, VolumeMount("data", "/data"))
+    await volumes.expire(pool.services)
+    await collected(hurried(pool))
+    assert (await rows(pool))["blobs"] == 2
+    # Put again while it is there, it is what it was.
+    again = await put_files(pool, a=ONE)
+    assert again.versions[0].version == details.versions[0].version
+    await volumes.remove(pool.services, pool.alice, details.volume.id, None)
+    await cancel.cancel(pool.services, pool.alice, task_id)
+    await volumes.expire(pool.services)
+    await collected(hurried(pool))
+    assert (await rows(pool))["blobs"] == 0
+    await check_books(pool)
+
+
+async def test_only_those_it_is_shared_with_read_it_and_of_a_pack_only_its_part(pool: Pool) -> None:
+    both = await send(pool, ONE + TWO)
+    details = await put(pool, VolumeManifest((both,), (VolumeFile("a", False, (chunk(ONE),)),)))
+    volume_id = details.volume.id
+    bobs = await pool.sql("SELECT address FROM accounts WHERE id = $1", pool.bob)
+    for ask in (
+        lambda: volumes.show(pool.services, pool.bob, volume_id),
+        lambda: volumes.remove(pool.services, pool.bob, volume_id, None),
+        lambda: volumes.change(pool.services, pool.bob, volume_id, ChangeVolume()),
+        lambda: file_access.of_account(pool.services, pool.bob, both.sha256),
+    ):
+        with pytest.raises(NotFound):
+            await ask()
+    await volumes.change(pool.services, pool.alice, volume_id, ChangeVolume(shared_with=(bobs,)))
+    seen = await volumes.show(pool.services, pool.bob, volume_id)
+    assert (seen.volume.is_own, seen.volume.shared_with) == (False, [])
+    stored = await file_access.of_account(pool.services, pool.bob, both.sha256)
+    assert stored.spans == ((0, len(ONE)),)
+    assert stored.may_read(0, len(ONE)) and not stored.may_read(0, len(ONE) + 1)
+    own = await file_access.of_account(pool.services, pool.alice, both.sha256)
+    assert own.spans is None
+    # Sharing gives no right to change it, or to name its blobs.
+    for ask in (
+        lambda: volumes.remove(pool.services, pool.bob, volume_id, None),
+        lambda: volumes.change(pool.services, pool.bob, volume_id, ChangeVolume()),
+    ):
+        with pytest.raises(NotFound):
+            await ask()
+    manifest = VolumeManifest((both,), (VolumeFile("b", False, (chunk(TWO, 0, len(ONE)),)),))
+    theirs = await send(pool, manifest.encode(), pool.bob)
+    with pytest.raises(Conflict, match="not stored"):
+        await volumes.put(pool.services, pool.bob, PutVolume("mine", theirs))
+    with pytest.raises(InvalidInput, match="wrong checksum"):
+        mistyped = ChangeVolume(shared_with=(bobs[:-1] + ("1" if bobs[-1] != "1" else "2"),))
+        await volumes.change(pool.services, pool.alice, volume_id, mistyped)
+
+
+async def test_a_list_of_tasks_mounts_them_all(pool: Pool) -> None:
+    details = await put_files(pool, a=ONE)
+    needs = Requirements(volumes=(VolumeMount("data", "/data"),))
+    good = TaskRequest(ScriptSpec("a.py", "print(1)"), requirements=needs)
+    bad = TaskRequest(
+        ScriptSpec("a.py", "print(1)"),
+        requirements=Requirements(volumes=(VolumeMount("no", "/d"),)),
+    )
+    answer = await submit_many.submit_many(pool.services, pool.alice, [good, bad, good], None)
+    assert [each.task_id is not None for each in answer.tasks] == [True, False, True]
+    assert await pool.sql("SELECT count(*) FROM task_volumes") == 2
+    version = bytes.fromhex(details.versions[0].version)
+    assert await pool.sql("SELECT count(*) FROM task_volumes WHERE version = $1", version) == 2
+
+
+async def test_a_volume_counts_against_the_quota(pool: Pool) -> None:
+    await pool.sql("UPDATE accounts SET max_blob_bytes = 20000 WHERE id = $1", pool.alice)
+    await put_files(pool, a=ONE)
+    with pytest.raises(QuotaExceeded):
+        await put_files(pool, "more", b=TWO, c=b"x" * 6_000, d=b"y" * 6_000)
+
+
+async def test_concurrent_puts_and_removals_leave_all_of_it_or_nothing(pool: Pool) -> None:
+    import asyncio
+
+    async def put_and_remove(number: int) -> None:
+        details = await put_files(pool, f"v{number % 2}", a=ONE, b=bytes([number]) * 5_000)
+        if number % 3:
+            try:
+                await volumes.remove(pool.services, pool.alice, details.volume.id, None)
+            except PotluckError as error:
+                assert error.code == "not_found"
+
+    async def collect() -> None:
+        for _ in range(10):
+            await garbage.release_unused_claims(hurried(pool))
+            await volumes.expire(pool.services)
+
+    outcomes = await asyncio.gather(
+        *(put_and_remove(number) for number in range(12)), collect(), return_exceptions=True
+    )
+    for outcome in outcomes:
+        assert outcome is None or isinstance(outcome, Conflict | NotFound), outcome
+    for view in await volumes.list_page(pool.services, pool.alice, None, 10):
+        for each in (await volumes.show(pool.services, pool.alice, view.id)).versions:
+            await file_access.of_account(pool.services, pool.alice, each.manifest.sha256)
+    lost = await pool.sql(
+        "SELECT count(*) FROM volume_blobs WHERE NOT EXISTS (SELECT FROM blob_claims WHERE"
+        " blob_claims.sha256 = volume_blobs.sha256 AND pinned_until = 'infinity')"
+    )
+    assert lost == 0
