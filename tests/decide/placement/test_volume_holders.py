@@ -46,9 +46,10 @@ def test_the_more_it_holds_the_better() -> None:
 
 
 def test_the_same_data_of_somebody_else_is_another_volume() -> None:
-    assert placed(holder("n1"), holder("n2", FOREIGN), task=mounting(DATA)) == placed(
-        holder("n1"), holder("n2"), task=mounting(DATA)
-    )
+    usual = placed(holder("n1"), holder("n2"), task=mounting(DATA))
+    for name in ("n1", "n2"):
+        nodes = [holder(each, *([FOREIGN] if each == name else [])) for each in ("n1", "n2")]
+        assert placed(*nodes, task=mounting(DATA)) == usual
 
 
 def test_a_holder_gets_no_higher_price() -> None:

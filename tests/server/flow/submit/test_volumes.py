@@ -14,6 +14,7 @@ from potluck.model.task_spec import ScriptSpec
 from potluck.server.flow.housekeeping import garbage
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import file_access, submit, submit_many, volumes
+from potluck.store.files.volumes import RemovedVersion, drop
 from potluck.wire.volumes import (
     ChangeVolume,
     PutVolume,
@@ -148,6 +149,11 @@ async def test_a_task_keeps_its_version_until_it_has_ended(pool: Pool) -> None:
     with pytest.raises(InvalidInput, match="no volume"):
         await mounting(pool, pool.alice, VolumeMount("data", "/data"))
     await volumes.expire(pool.services)
+    # Nor does it go if it was found just before the task came.
+    version = bytes.fromhex(details.versions[0].version)
+    found = RemovedVersion(pool.alice, details.volume.id, version)
+    async with pool.services.database.transaction() as connection:
+        await drop(connection, found)
     await collected(hurried(pool))
     assert (await rows(pool))["blobs"] == 2
     # Put again while it is there, it is what it was.
