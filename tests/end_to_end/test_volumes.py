@@ -1,9 +1,13 @@
 """Volumes as people use them, through a real server, two nodes and their sandboxes."""
 
+import hashlib
+import json
 import os
 import random
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +19,7 @@ from potluck.model.task import MIB, Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.consumer import TaskView
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
+from tests.processes import potluck as program
 from tests.wallets import Wallet
 
 # Prints the hash of each file, and whether anything there can be changed.
@@ -80,8 +85,6 @@ def make_folder(directory: Path, seed: int = 1) -> Path:
 
 def listed(directory: Path) -> list[str]:
     """As LOOK prints it."""
-    import hashlib
-
     return [
         f"{path.relative_to(directory)} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
         f" {'x' if os.access(path, os.X_OK) else '-'}"
@@ -265,3 +268,62 @@ def test_versions_go_by_the_rules_of_their_owner(pool: Pool, tmp_path: Path) -> 
     assert [each.version for each in pool.client.volumes.get("ruled").versions] == [
         each.version for each in newest
     ]
+
+
+def test_the_commands_of_a_working_day(pool: Pool, tmp_path: Path) -> None:
+    environment = {**os.environ, "POTLUCK_URL": pool.server.url, "POTLUCK_TOKEN": pool.server.token}
+
+    def say(*words: str | Path, status: int = 0) -> Any:
+        depth = 2 if words[0] == "volume" else 1
+        command = program(*words[:depth], "--json", *words[depth:])
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert run.returncode == status, run.stderr
+        assert run.stdout, (words, run.stderr)
+        return json.loads(run.stdout.splitlines()[-1])
+
+    folder = make_folder(tmp_path / "folder", seed=6)
+    assert say("volume", "put", "daily", folder)["is_new"]
+    assert not say("volume", "put", "daily", folder)["is_new"]
+    (row,) = [each for each in say("volume", "ls")["volumes"] if each["name"] == "daily"]
+    assert (row["versions"], row["newest"]["files"]) == (1, 8)
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, pathlib; out = pathlib.Path(os.environ['POTLUCK_OUTPUT']) / 'deep'\n"
+        "out.mkdir(); (out / 'model.pt').write_bytes(open('/data/large.bin', 'rb').read(1000))\n"
+    )
+    task = say("run", "--volume", "daily:/data", script)["id"]
+    say("cp", f"{task}:deep/model.pt", tmp_path / "here")
+    model = tmp_path / "here" / "model.pt"
+    assert model.read_bytes() == (folder / "large.bin").read_bytes()[:1000]
+    say("cp", model, "daily:models/")
+    files = {
+        each["path"]: each["size_bytes"]
+        for each in say("volume", "show", "daily", "--files")["files"]
+    }
+    assert files["models/model.pt"] == 1000 and len(files) == 9
+    say("cp", "daily:models/model.pt", tmp_path / "back")
+    assert (tmp_path / "back" / "model.pt").read_bytes() == model.read_bytes()
+    assert say("explain", task)["volumes"][0]["name"] == "daily"
+    newest, oldest = say("volume", "show", "daily")["versions"]
+    assert say("volume", "rm", f"daily@{oldest['version'][:10]}")["removed"]
+    assert say("volume", "show", "daily")["versions"] == [newest]
+    friend = Wallet("a friend").address
+    assert say("volume", "share", "daily", friend)["volume"]["shared_with"] == [friend]
+    assert say("volume", "share", "daily", friend, "--stop")["volume"]["shared_with"] == []
+    kept = say("volume", "keep", "daily", "--versions", "3", "--unused", "30d")["volume"]
+    assert (kept["keep_versions"], kept["keep_seconds"]) == (3, 30 * 86_400)
+    say("volume", "rm", "daily")
+    # Mistakes get a sentence.
+    for words, sentence in (
+        (("volume", "rm", "daily"), "no volume"),
+        (("volume", "put", "Daily", folder), "lower-case"),
+        (("volume", "put", "daily", tmp_path / "missing"), "no folder"),
+        (("cp", f"{task}:nothing.pt", tmp_path), "no file"),
+        (("cp", model, tmp_path), "neither TASK:PATH"),
+        (("cp", folder, "daily:"), "not a file"),
+        (("run", "--volume", "daily:/data", script), "no volume"),
+        (("run", "--volume", "daily:/etc/x", script), "cannot be mounted"),
+        (("run", "--volume", "a:b:c:d", script), "NAME[@VERSION]:PATH"),
+    ):
+        problem = say(*words, status=2)["error"]
+        assert sentence in problem["detail"], problem
