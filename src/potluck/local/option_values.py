@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from potluck.model.blob import VolumeMount
+from potluck.model.blob import VolumeMount, check_mounts
 from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.error import InvalidInput
 from potluck.model.terms import WALLET_PATTERN
@@ -252,7 +252,9 @@ _VOLUME = re.compile(r"(?:(0x[0-9a-fA-F]{40})/)?([^/@:]+)(?:@([^/@:]+))?(?::(.+)
 
 
 def _parse_volumes(words: list[str], name: str) -> tuple[VolumeMount, ...]:
-    return tuple(parse_volume(word, name) for word in words)
+    mounts = tuple(parse_volume(word, name) for word in words)
+    check_mounts(mounts, ())
+    return mounts
 
 
 def parse_volume(word: str, name: str = "--volume") -> VolumeMount:
