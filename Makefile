@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-dashboard bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
+.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-tasks bench-dashboard bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -92,6 +92,9 @@ bench-metrics: $(VENV)/.dev  ## what metrics cost a request, and a scrape the ev
 
 bench-volumes: $(VENV)/.dev  ## what putting, changing and mounting 2 GiB costs, as JSON (ARGS="--mib 256")
 	@$(RUN)/python -m bench.volumes $(ARGS)
+
+bench-tasks: $(VENV)/.dev  ## scripts and commands a second, and what one costs, as JSON (ARGS=--growth)
+	@$(RUN)/python -m bench.tasks $(ARGS)
 
 bench-settle: $(VENV)/.dev  ## what settling adds to the time of completing a task, as JSON
 	@$(RUN)/python -m bench.settle $(ARGS)

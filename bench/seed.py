@@ -29,9 +29,9 @@ SELECT 'task_01jd' || lpad(to_hex(n), 12, '0') || substr(md5(n::text), 1, 10),
     now() - interval '30 days' + n * interval '1 millisecond',
     now() - interval '30 days' + n * interval '1 millisecond'
 FROM generate_series($1::bigint, $2::bigint - 1) AS n, LATERAL (SELECT coalesce($5, CASE
-    WHEN n % 1000 = 0 THEN 'failed' WHEN n % 100000 = 7 THEN 'running'
+    WHEN n % 1000 = 0 THEN 'failed' WHEN $8 AND n % 100000 = 7 THEN 'running'
     WHEN n % 1000003 = 9 THEN 'expired' WHEN n % 20 = 3 THEN 'cancelled'
-    WHEN n % 10 = 1 THEN 'queued' ELSE 'succeeded' END) AS state) AS chosen
+    WHEN $8 AND n % 10 = 1 THEN 'queued' ELSE 'succeeded' END) AS state) AS chosen
 """
 _AT_ONCE = 100_000
 
@@ -46,10 +46,12 @@ async def seed_tasks(
     requirements: Sequence[str] = ("{}",),
     sealed_spec: bytes = b"\0",
     begin: int = 0,
+    waits: bool = True,
 ) -> None:
     """Tasks of one account, or of many; in one state, or mostly ended as in a pool that is old.
 
-    They ask for these requirements, as JSON, in turn; the first task is number `begin`. A server
+    They ask for these requirements, as JSON, in turn; the first task is number `begin`. Without
+    `waits` none is queued or running. A server
     does not start where something is sealed with another key than its own.
     """
     if account_id is None:
@@ -58,4 +60,4 @@ async def seed_tasks(
     for first in range(begin, begin + count, _AT_ONCE):
         behind = min(first + _AT_ONCE, begin + count)
         whose = (account_id, accounts, state)
-        await connection.execute(_TASKS, first, behind, *whose, requirements, sealed_spec)
+        await connection.execute(_TASKS, first, behind, *whose, requirements, sealed_spec, waits)

@@ -58,12 +58,18 @@ FROM nodes, generate_series(1, 8) AS place
 """
 
 
-_KEY = "5e" * 32
+KEY = "5e" * 32
 
 
 def sealed_spec() -> bytes:
-    vault = Vault(GivenKeys("the bench", KeyRing([bytes.fromhex(_KEY)])))
+    vault = Vault(GivenKeys("the bench", KeyRing([bytes.fromhex(KEY)])))
     return vault.seal(*SPEC, "task", b"{}")
+
+
+async def seed_nodes(connection: asyncpg.Connection, count: int) -> None:
+    """Nodes with eight devices each, of the first account of `seed_tasks`."""
+    await connection.execute(_NODES, count)
+    await connection.execute(_DEVICES)
 
 
 async def seed(url: str, tasks: int, nodes: int) -> None:
@@ -73,8 +79,7 @@ async def seed(url: str, tasks: int, nodes: int) -> None:
         await seed_tasks(
             connection, tasks, state=queued, requirements=CLASSES, sealed_spec=sealed_spec()
         )
-        await connection.execute(_NODES, nodes)
-        await connection.execute(_DEVICES)
+        await seed_nodes(connection, nodes)
         await connection.execute("ANALYZE")
     finally:
         await connection.close()
@@ -87,7 +92,7 @@ def server(url: str, directory: Path) -> Iterator[tuple[str, Path]]:
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             [*command, "--data-dir", str(directory)],
-            env={**os.environ, "POTLUCK_DATABASE_URL": url, "POTLUCK_ENCRYPTION_KEY": _KEY},
+            env={**os.environ, "POTLUCK_DATABASE_URL": url, "POTLUCK_ENCRYPTION_KEY": KEY},
             stdout=subprocess.PIPE,
             stderr=stderr,
         )

@@ -209,6 +209,10 @@ def _payer(reason: EndReason) -> str:
     if reason is EndReason.CANCELLED:
         (change,) = cancel([locked()])
         return "consumer" if change.charge_micro else "nobody"
+    if reason is EndReason.GIVEN_BACK:  # by any loss before it started, without a share
+        change = ended(locked(is_started=False, has_share=False), EndReason.DECLINED)
+        assert change.reason is reason
+        return "consumer" if change.charge_micro else "nobody"
     facts = reason.facts
     is_before_start = facts.attempt_state is AttemptState.FAILED and (
         facts.reporter is not Reporter.ITEM

@@ -42,7 +42,8 @@ def test_no_end_is_live() -> None:
 def test_the_facts_of_an_end_agree_with_each_other() -> None:
     for reason, facts in END_REASONS.items():
         is_lost = facts.attempt_state is AttemptState.LOST
-        is_tried_again = facts.attempt_state is AttemptState.FAILED or reason is EndReason.CREDIT
+        waits_again = reason in (EndReason.CREDIT, EndReason.GIVEN_BACK)
+        is_tried_again = facts.attempt_state is AttemptState.FAILED or waits_again
         assert (facts.next_try is not NextTry.NONE) == (is_lost or is_tried_again), reason
         assert is_lost or facts.node_fault is NodeFault.NO, reason
         assert is_lost or facts.is_counted, reason
@@ -65,6 +66,7 @@ OUTCOMES = [
     (EndReason.RECLAIMED, 0, 99, 9, 1, TaskState.QUEUED, EndReason.RECLAIMED),
     (EndReason.DECLINED, 0, 99, 9, 1, TaskState.QUEUED, EndReason.DECLINED),
     (EndReason.CREDIT, 0, 0, 0, 1, TaskState.QUEUED, EndReason.CREDIT),
+    (EndReason.GIVEN_BACK, 0, 0, 0, 1, TaskState.QUEUED, EndReason.GIVEN_BACK),
     (EndReason.DEVICE_LOST, 0, 3, 3, 1, TaskState.FAILED, EndReason.POISON),
     (EndReason.SPEC_UNREADABLE, 1, 0, 0, 9, TaskState.FAILED, EndReason.SPEC_UNREADABLE),
     (EndReason.CANCELLED, 0, 0, 0, 9, TaskState.CANCELLED, EndReason.CANCELLED),

@@ -216,6 +216,7 @@ def end(
 
     `value` is what a function returned or raised, `record` what is known of its other attempts.
     """
+    reason = _without_share(change.attempt, reason)
     change = _ended(change, reason, usage)
     attempt = change.attempt
     following = _after(attempt, reason, wait)
@@ -250,6 +251,14 @@ def end(
         results=(*change.results, *_given(attempt, reason, value, task)),
         task=task,
     )
+
+
+def _without_share(attempt: LockedAttempt, reason: EndReason) -> EndReason:
+    """One that was granted ahead and has not started is given back, whatever the reason: it counts
+    neither for its task nor for its node."""
+    has_run = attempt.has_share or attempt.state is AttemptState.RUNNING
+    is_loss = reason.facts.attempt_state is AttemptState.LOST
+    return EndReason.GIVEN_BACK if is_loss and not has_run else reason
 
 
 def cancel(live: Sequence[LockedAttempt]) -> list[AttemptChange]:

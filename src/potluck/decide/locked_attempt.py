@@ -39,3 +39,5 @@ class LockedAttempt(Struct, frozen=True):
     has_failed_before: bool  # its task has, or the one that the task repeats
     taken_at: datetime  # the time that this transaction writes
     now: datetime
+    has_share: bool = True  # False while another attempt of its line holds it
+    has_heirs: bool = False  # whether others of its line wait for its share

@@ -182,6 +182,7 @@ class TaskPlacer:
             hold,
             items,
             run_seconds(task) * count,
+            task.kind,
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from potluck.decide.account import SchedulerAccount
+from potluck.decide.ahead import AheadPlanner
 from potluck.decide.arrays.node_speed import ArrayProgress, NodeSpeeds
 from potluck.decide.charges import DEFAULT_TIMES, SettleTimes
 from potluck.decide.explain.explain import Explainer
@@ -98,6 +99,10 @@ class Scheduler:
             order.promises,
             settle_times,
         )
+        queue, policies = (self._groups, self._blocked), (reservations, settle_times)
+        self.ahead = AheadPlanner(
+            order, queue, self._accounts, self._suitability, *policies, self._forget_if_empty
+        )
         forecaster = StartForecaster(reservations, self._rates, self._timetable)
         pool = (self._capacity, self._suitability)
         self._explainer = Explainer(order, self._groups, self._accounts, pool, forecaster)
@@ -160,10 +165,12 @@ class Scheduler:
     def put_running(self, attempt: RunningAttempt, now: float) -> None:
         """Adds a live attempt; confirms it if it was planned."""
         self._running.put(attempt, self._account(attempt.account_id), now)
+        self.ahead.lines.put(attempt, now)
 
     def drop_running(self, attempt_id: AttemptId, now: float) -> None:
         attempt = self._timetable.get(attempt_id)
         if attempt is not None:
+            self.ahead.lines.drop(attempt, now)
             self._running.drop(attempt_id, self._account(attempt.account_id), now)
             self._release_account(attempt.account_id)
 

@@ -120,6 +120,10 @@ class RunningAttempt(Struct, frozen=True, gc=False):
     memory_bytes: int
     disk_bytes: int
     expected_end: float
+    requirements: Requirements | None = None  # of a single task: what others in its line must equal
+    kind: str = ""
+    price_micro_per_hour: int = 0
+    line: AttemptId | None = None  # the first attempt of its line, if that is another one
 
 
 class AccountShare(Struct, frozen=True):
@@ -144,6 +148,7 @@ class Assignment(Struct, frozen=True, gc=False):
     hold_micro: int
     items: ItemRange | None = None
     expected_seconds: float = 0.0  # of all its items
+    kind: str = TaskKind.SCRIPT.value
 
     def running(
         self, attempt_id: AttemptId, account_id: AccountId, expected_end: float
@@ -152,5 +157,10 @@ class Assignment(Struct, frozen=True, gc=False):
         needed = self.requirements
         amounts = (needed.cores, needed.memory_bytes, needed.disk_bytes)
         return RunningAttempt(
-            attempt_id, self.task_id, account_id, self.node_id, self.shares, *amounts, expected_end
+            *(attempt_id, self.task_id, account_id, self.node_id, self.shares),
+            *amounts,
+            expected_end,
+            needed if self.items is None else None,
+            self.kind,
+            self.price_micro_per_hour,
         )

@@ -100,6 +100,7 @@ class EndReason(StrEnum):
     WITHDRAWN = "withdrawn"
     CANCELLED = "cancelled"
     CREDIT = "credit"
+    GIVEN_BACK = "given_back"
     DEADLINE = "deadline"
     DEPENDENCY = "dependency"
     SILENCE = "silence"
@@ -186,6 +187,9 @@ END_REASONS: Final = {
         "the credit of the task's owner ran out; it waits for more",
         reporter=Reporter.NODE,
         next_try=NextTry.PAUSE,
+    ),
+    EndReason.GIVEN_BACK: _cancellation(
+        "it was granted ahead and did not start: its turn comes again", next_try=NextTry.PAUSE
     ),
     EndReason.DEADLINE: _cancellation("it was not started in time"),
     EndReason.DEPENDENCY: _cancellation("a task that it depends on did not succeed"),

@@ -17,7 +17,6 @@ from structlog.contextvars import bound_contextvars
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
-from potluck.model.task import EndReason
 from potluck.provider.announcement import Announce, AttemptPreparing, AttemptStarted, end_of_attempt
 from potluck.provider.attempt.journal import (
     Concluded,
@@ -31,15 +30,17 @@ from potluck.provider.attempt.journal import (
 )
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool, remove_strays
 from potluck.provider.attempt.receipts import AttemptReceipts
-from potluck.provider.attempt.runner import Runner
+from potluck.provider.attempt.runner import Runner, outcome_of_run
 from potluck.provider.control.message import AttemptNow, WarmNow
 from potluck.provider.event import (
     CodeStarted,
     Event,
+    Granted,
     ItemsAccepted,
     PrepareBegan,
     Recovered,
     RunEnded,
+    WaitedLong,
 )
 from potluck.provider.files.blob_transfer import AttemptTransfers, BlobTransfer
 from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
@@ -55,10 +56,10 @@ from potluck.provider.instruction import (
     Remember,
     SendReport,
     SignReceipt,
+    StageAttempt,
     StartAttempt,
     StopAttempt,
 )
-from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import StopRequest
 from potluck.provider.server.log_upload import ship_log
 from potluck.provider.server.report import ReportSender
@@ -77,6 +78,19 @@ class Shipment(Struct, frozen=True):
     log: LogBuffer
     freight: AttemptTransfers
     duties: tuple[asyncio.Task[None], ...]
+
+    def sizes(self) -> tuple[int, int]:
+        return self.log.spool.size_bytes, self.freight.outbox.kept_bytes
+
+    def close(self) -> None:
+        self.log.spool.close()
+        self.freight.outbox.close()
+
+    def discard(self) -> None:
+        for duty in self.duties:
+            duty.cancel()
+        self.log.spool.discard()
+        self.freight.outbox.discard()
 
 
 class AttemptEffects:
@@ -102,6 +116,8 @@ class AttemptEffects:
         self._attempts = Attempts(settings.stop_after_silence_seconds)
         self._shipments: dict[AttemptId, Shipment] = {}
         self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
+        self._turns: dict[AttemptId, asyncio.Event] = {}  # of staged runs
+        self._ahead_seconds = settings.ahead_seconds
         self._recalls: dict[AttemptId, StopRequest] = {}
         self._since: dict[AttemptId, float] = {}
         self._used: set[str] = set()
@@ -166,11 +182,8 @@ class AttemptEffects:
 
     def spooled_bytes(self) -> tuple[int, int]:
         """The disk that logs and output files take until the server has them."""
-        shipments = self._shipments.values()
-        return (
-            sum(each.log.spool.size_bytes for each in shipments),
-            sum(each.freight.outbox.kept_bytes for each in shipments),
-        )
+        sizes = [each.sizes() for each in self._shipments.values()]
+        return sum(log_bytes for log_bytes, _ in sizes), sum(kept_bytes for _, kept_bytes in sizes)
 
     def used(self) -> set[str]:
         """The devices that were busy at any time since the last call."""
@@ -191,13 +204,24 @@ class AttemptEffects:
             self._runner.warm.hear(event)
             if isinstance(event, ItemsAccepted):
                 self._make_room(event.report)
+            if isinstance(event, Granted) and event.grant.line is not None:
+                self._limit_wait(event.grant.attempt_id)
         instructions = [
             instruction for event in events for instruction in self._attempts.handle(event)
         ]
-        self._undone += instructions
+        # The lease of a staged run is in the journal: it need not wait for what is written next.
+        self._undone += [each for each in instructions if not self._begin_staged(each)]
         self._has_work.set()
         self._changed.set()
         return bool(instructions)
+
+    def _begin_staged(self, instruction: Instruction) -> bool:
+        """Whether the instruction is to start a staged run, which starts now."""
+        if not isinstance(instruction, StartAttempt):
+            return False
+        if (turn := self._turns.pop(instruction.grant.attempt_id, None)) is not None:
+            turn.set()
+        return turn is not None
 
     async def settled(self) -> None:
         """Returns when nothing runs, the server has every outcome and all instructions are done."""
@@ -212,8 +236,7 @@ class AttemptEffects:
         await asyncio.gather(*self._runs.values(), return_exceptions=True)
         await self._runner.warm.close()
         for shipment in self._shipments.values():
-            shipment.log.spool.close()
-            shipment.freight.outbox.close()
+            shipment.close()
         self.receipts.close()
         if self._journal is not None:
             self._journal.close()
@@ -280,7 +303,10 @@ class AttemptEffects:
         match instruction:
             case Remember(lease):
                 self._since[lease.attempt_id] = time.monotonic()
-            case StartAttempt(grant):
+            case StageAttempt(grant):
+                turn = self._turns[grant.attempt_id] = asyncio.Event()
+                self._start(grant, turn)
+            case StartAttempt(grant) if not self._begin_staged(instruction):
                 self._start(grant)
             case RecallAttempt(attempt_id, reason, grace_seconds) if attempt_id in self._runs:
                 self._recalls[attempt_id].ask(reason, grace_seconds)
@@ -295,7 +321,7 @@ class AttemptEffects:
                 self._discard(attempt_id)
                 self._since.pop(attempt_id, None)
 
-    def _start(self, grant: Grant) -> None:
+    def _start(self, grant: Grant, turn: asyncio.Event | None = None) -> None:
         shipment = self._open(Lease(grant.attempt_id, grant.token))
         progress = partial(self._progress, work_facts(grant))
         recall = self._recalls[grant.attempt_id] = StopRequest()
@@ -303,7 +329,7 @@ class AttemptEffects:
         with bound_contextvars(task_id=grant.task_id, attempt_id=grant.attempt_id):
             log.info("attempt starts")
             self._runs[grant.attempt_id] = asyncio.create_task(
-                self._runner.run(grant, shipment.log, progress, shipment.freight, recall)
+                self._runner.run(grant, shipment.log, progress, shipment.freight, recall, turn)
             )
             self._duties.create_task(self._attend(grant, shipment))
 
@@ -312,8 +338,9 @@ class AttemptEffects:
         run = self._runs[grant.attempt_id]
         await asyncio.wait([run])
         del self._runs[grant.attempt_id], self._recalls[grant.attempt_id]
+        self._turns.pop(grant.attempt_id, None)
         self.receipts.ended(grant.attempt_id)
-        finished = None if run.cancelled() else _outcome(grant, run)
+        finished = None if run.cancelled() else outcome_of_run(grant, run)
         parcels = len(shipment.freight.outbox)
         self.tell([RunEnded(grant.attempt_id, finished, shipment.log.pieces, parcels)])
         await self._all_done()
@@ -355,6 +382,11 @@ class AttemptEffects:
         self._shipments[lease.attempt_id] = shipment
         return shipment
 
+    def _limit_wait(self, attempt_id: AttemptId) -> None:
+        """A timer that ends with the loop: `tell` ignores it after `close`."""
+        events: list[Event] = [WaitedLong(attempt_id)]
+        asyncio.get_running_loop().call_later(self._ahead_seconds, self.tell, events)
+
     def _make_room(self, report: ItemsDone) -> None:
         if (shipment := self._shipments.get(report.lease.attempt_id)) is not None:
             shipment.freight.backlog.remove(report)
@@ -364,20 +396,5 @@ class AttemptEffects:
             self._shipments[attempt_id].log.sync()
 
     def _discard(self, attempt_id: AttemptId) -> None:
-        shipment = self._shipments.pop(attempt_id, None)
-        if shipment is not None:
-            for duty in shipment.duties:
-                duty.cancel()
-            shipment.log.spool.discard()
-            shipment.freight.outbox.discard()
-
-
-def _outcome(grant: Grant, run: asyncio.Task[Finished]) -> Finished:
-    """The result of the run; an internal error is logged and becomes an outcome too."""
-    error = run.exception()
-    if error is None:
-        return run.result()
-    log.error("run failed with an internal error", attempt_id=grant.attempt_id, exc_info=error)
-    detail = one_line(f"Internal error of the provider ({type(error).__name__}: {error}).")
-    lease = Lease(grant.attempt_id, grant.token)
-    return Finished(lease, EndReason.SANDBOX_FAILED, detail=detail)
+        if (shipment := self._shipments.pop(attempt_id, None)) is not None:
+            shipment.discard()

@@ -29,6 +29,12 @@ class Recovered(Struct, frozen=True):
     facts: WorkFacts | None = None
 
 
+class WaitedLong(Struct, frozen=True):
+    """An attempt that was granted ahead has waited for its devices for as long as it may."""
+
+    attempt_id: AttemptId
+
+
 class PrepareBegan(Struct, frozen=True):
     """Its dependencies are being installed."""
 
@@ -145,6 +151,7 @@ class ShutdownRequested(Struct, frozen=True):
 Event = (
     Granted
     | Recovered
+    | WaitedLong
     | PrepareBegan
     | CodeStarted
     | ItemsEnded

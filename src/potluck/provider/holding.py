@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from potluck.model.ids import TaskId
+from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
 from potluck.wire.provider import Finished, Grant, ItemsDone
@@ -12,6 +12,7 @@ from potluck.wire.provider import Finished, Grant, ItemsDone
 
 class AttemptPhase(StrEnum):
     WAITING = "waiting"  # granted; a run that is ending still occupies one of its devices
+    STAGED = "staged"  # as waiting, and its sandbox is being prepared or ready
     RUNNING = "running"
     STOPPING = "stopping"  # its run was cancelled and has not ended yet
     SHIPPING = "shipping"  # ended; the server lacks log pieces or files
@@ -33,6 +34,8 @@ def work_facts(grant: Grant) -> WorkFacts:
 
 
 class Holding(Struct):
+    """Attempts of one line run one after the other, in the order of their grants."""
+
     lease: Lease
     task_id: TaskId
     phase: AttemptPhase
@@ -52,15 +55,32 @@ class Holding(Struct):
     recall_seconds: float | None = None  # the shortest grace of its recalls
     is_leased: bool = True  # false once the server cancelled it
     facts: WorkFacts | None = None  # None in the journal of an earlier version
+    has_run: bool = False  # whether it got its devices
+    line: AttemptId | None = None  # granted ahead: the first attempt of its line
+    is_priced: bool = False
     is_reclaimable: bool = False  # granted while the owner's terms allowed to reclaim it
 
     @property
     def occupies_devices(self) -> bool:
-        return self.phase in (AttemptPhase.RUNNING, AttemptPhase.STOPPING)
+        is_running = self.phase in (AttemptPhase.RUNNING, AttemptPhase.STOPPING)
+        return is_running and self.has_run
+
+    @property
+    def has_process(self) -> bool:
+        """Whether `RunEnded` is still to come."""
+        phases = (AttemptPhase.STAGED, AttemptPhase.RUNNING, AttemptPhase.STOPPING)
+        return self.phase in phases
+
+    def is_of_line(self, line: AttemptId | None) -> bool:
+        return line is not None and line in (self.line, self.lease.attempt_id)
+
+    @property
+    def waits(self) -> bool:
+        return self.phase in (AttemptPhase.WAITING, AttemptPhase.STAGED)
 
     @property
     def is_stoppable(self) -> bool:
-        return self.is_leased and self.phase in (AttemptPhase.WAITING, AttemptPhase.RUNNING)
+        return self.is_leased and (self.waits or self.phase is AttemptPhase.RUNNING)
 
     @property
     def given_back(self) -> Finished:

@@ -51,7 +51,15 @@ class Forget(Struct, frozen=True):
     attempt_id: AttemptId
 
 
+class StageAttempt(Struct, frozen=True):
+    """Prepare its run up to the start of its code, which waits for `StartAttempt`."""
+
+    grant: Grant
+
+
 class StartAttempt(Struct, frozen=True):
+    """Start its run, or let the staged one start its code."""
+
     grant: Grant
 
 
@@ -82,6 +90,7 @@ Instruction = (
     | Drop
     | SignReceipt
     | Forget
+    | StageAttempt
     | StartAttempt
     | StopAttempt
     | RecallAttempt

@@ -64,6 +64,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     # The pause after a grant before the next poll, cut short by the response to a report, so that
     # short tasks are reported first.
     poll_rest_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.02
+    # How long a task that was granted ahead may wait for the one before it; then it is given back.
+    ahead_seconds: Annotated[float, Meta(gt=0, le=60)] = 2.0
     answer_seconds: Interval = 30.0  # how long to wait for a response
     beat_answer_seconds: Interval = 8.0  # how long to wait for the response to a heartbeat
     connect_seconds: Interval = 5.0  # how long to wait for a connection

@@ -6,7 +6,8 @@ guarantees:
 
 - an attempt is started at most once, however often its grant arrives;
 - an attempt starts on a device only when the runs there leave room for it; a cancelled run counts
-  until it has really ended;
+  until it has really ended; attempts of one line run one after the other, in the order of their
+  grants, and the next ones are staged meanwhile;
 - `Finished` is sent only after the server has acknowledged all log pieces and files of the attempt,
   and after all outcomes of its items: reports keep their order;
 - every granted attempt is reported, unless the server cancels it. At shutdown, running and waiting
@@ -23,7 +24,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
@@ -48,6 +48,7 @@ from potluck.provider.event import (
     ShutdownRequested,
     SilenceLasted,
     ValueRefused,
+    WaitedLong,
 )
 from potluck.provider.holding import AttemptPhase, Holding, work_facts
 from potluck.provider.instruction import (
@@ -60,9 +61,9 @@ from potluck.provider.instruction import (
     Remember,
     SendReport,
     SignReceipt,
-    StartAttempt,
     StopAttempt,
 )
+from potluck.provider.start_order import start_waiting
 from potluck.wire.provider import Finished, Grant, ItemsDone, Preparing, Started
 
 # How many ended attempts are remembered, in case a grant of one arrives again.
@@ -100,6 +101,8 @@ class Attempts:
                 return self._granted(grant)
             case Recovered():
                 return self._recovered(event)
+            case WaitedLong(attempt_id):
+                return self._waited_long(attempt_id)
             case PrepareBegan(attempt_id):
                 return self._progress(attempt_id, Preparing)
             case CodeStarted(attempt_id):
@@ -146,6 +149,7 @@ class Attempts:
         holding.facts = work_facts(grant)
         holding.silence_seconds = self._silence_seconds(grant)
         holding.is_reclaimable = grant.is_reclaimable
+        holding.line, holding.is_priced = grant.line, grant.price_micro_per_hour > 0
         self._holdings[attempt_id] = holding
         return [Remember(lease, grant.task_id, holding.facts), *self._refuse_closed()]
 
@@ -174,7 +178,8 @@ class Attempts:
         self, attempt_id: AttemptId, report: type[Preparing] | type[Started]
     ) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
-        if holding is None or holding.phase is not AttemptPhase.RUNNING:
+        phases = (AttemptPhase.RUNNING, AttemptPhase.STAGED)
+        if holding is None or holding.phase not in phases:
             return []
         return [SendReport(report(holding.lease))]
 
@@ -195,11 +200,12 @@ class Attempts:
 
     def _run_ended(self, event: RunEnded) -> list[Instruction]:
         holding = self._holdings.get(event.attempt_id)
-        if holding is None or not holding.occupies_devices:
+        if holding is None or not holding.has_process:
             return []
         if not holding.is_leased:
             self._drop(event.attempt_id)
-            return [*_receipt(holding), *self._start_waiting()]
+            receipt = _receipt(holding) if holding.has_run else []
+            return [*receipt, *self._start_waiting()]
         # A run that ended by itself just before it was stopped keeps its outcome.
         finished = event.finished or holding.given_back
         holding.log_pieces = max(holding.log_pieces, event.log_pieces)
@@ -253,16 +259,16 @@ class Attempts:
         if holding is None or holding.phase is not AttemptPhase.REPORTING:
             return []
         self._drop(attempt_id)
-        return [*_receipt(holding), Forget(attempt_id)]
+        return [*_receipt(holding), Forget(attempt_id), *self._start_waiting()]
 
     def _lease_lost(self, attempt_id: AttemptId) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
         if holding is None or not holding.is_leased:
             return []
-        if not holding.occupies_devices:
+        if not holding.has_process:
             self._drop(attempt_id)
             receipt = _receipt(holding) if holding.finished else []
-            return [*receipt, Forget(attempt_id)]
+            return [*receipt, Forget(attempt_id), *self._start_waiting()]
         holding.is_leased = False
         holding.outcomes.clear()  # the server no longer accepts them
         return [*self._stop(holding), Forget(attempt_id)]
@@ -302,7 +308,7 @@ class Attempts:
     ) -> list[Instruction]:
         if holding.recall_seconds is None:
             holding.stopped_by = reason
-        if holding.phase is AttemptPhase.WAITING:
+        if holding.waits:
             return self._give_back(holding)
         if holding.recall_seconds is not None and grace_seconds >= holding.recall_seconds:
             return []
@@ -328,7 +334,7 @@ class Attempts:
         return self._stop(holding)
 
     def _stop(self, holding: Holding) -> list[Instruction]:
-        if holding.phase is not AttemptPhase.RUNNING:
+        if holding.phase not in (AttemptPhase.RUNNING, AttemptPhase.STAGED):
             return []
         holding.phase = AttemptPhase.STOPPING
         return [StopAttempt(holding.lease.attempt_id)]
@@ -338,34 +344,26 @@ class Attempts:
         instructions: list[Instruction] = []
         for holding in self._holdings.values():
             closed = [self._closed[uuid] for uuid in holding.devices_milli if uuid in self._closed]
-            if closed and holding.phase is AttemptPhase.WAITING:
+            if closed and holding.waits:
                 holding.stopped_by, holding.why = closed[0].reason, closed[0].detail
                 instructions += self._give_back(holding)
         return [*instructions, *self._start_waiting()]
 
-    def _start_waiting(self) -> list[Instruction]:
-        """Starts what has room now, oldest first: no attempt overtakes another on a device."""
-        if self._is_leaving:
+    def _waited_long(self, attempt_id: AttemptId) -> list[Instruction]:
+        """Gives back one that was granted ahead, while another of its line still runs. If the
+        server has cancelled that one, this one has its share and starts soon."""
+        holding = self._holdings.get(attempt_id)
+        if holding is None or not holding.waits or not holding.is_leased:
             return []
-        started: list[Instruction] = []
-        taken = self._taken_milli()
-        for holding in self._holdings.values():
-            if holding.phase is not AttemptPhase.WAITING:
-                continue
-            if holding.grant and _has_room(holding, taken):
-                started.append(StartAttempt(holding.grant))
-                holding.phase, holding.grant = AttemptPhase.RUNNING, None
-            for uuid, milli in holding.devices_milli.items():
-                taken[uuid] = taken.get(uuid, 0) + milli
-        return started
+        others = [other for other in self._holdings.values() if other.is_of_line(holding.line)]
+        if not any(other.occupies_devices and other.is_leased for other in others):
+            return []
+        holding.stopped_by = EndReason.DECLINED
+        holding.why = "it was granted ahead, and its devices were not free in time"
+        return self._give_back(holding)
 
-    def _taken_milli(self) -> dict[str, int]:
-        taken: dict[str, int] = {}
-        for holding in self._holdings.values():
-            if holding.occupies_devices:
-                for uuid, milli in holding.devices_milli.items():
-                    taken[uuid] = taken.get(uuid, 0) + milli
-        return taken
+    def _start_waiting(self) -> list[Instruction]:
+        return [] if self._is_leaving else start_waiting(list(self._holdings.values()))
 
     def _drop(self, attempt_id: AttemptId) -> None:
         del self._holdings[attempt_id]
@@ -378,11 +376,3 @@ def _receipt(holding: Holding) -> list[Instruction]:
     if holding.facts is None:
         return []
     return [SignReceipt(holding.lease.attempt_id, holding.facts, holding.finished)]
-
-
-def _has_room(holding: Holding, taken_milli: dict[str, int]) -> bool:
-    """A free device always has room, whatever share of it was granted."""
-    return all(
-        taken_milli.get(uuid, 0) == 0 or taken_milli[uuid] + milli <= WHOLE_DEVICE_MILLI
-        for uuid, milli in holding.devices_milli.items()
-    )

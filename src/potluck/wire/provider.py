@@ -104,6 +104,8 @@ class Grant(Struct, frozen=True):
     checkpoint: BlobRef | None = None  # an archive from an earlier attempt to resume from
     traceparent: str | None = None  # of its trace, if the task was submitted with one
     price_micro_per_hour: int = 0  # agreed, for all its devices
+    # Granted ahead: it starts after all earlier grants of the line, which began with this attempt.
+    line: AttemptId | None = None
 
 
 class LeasesGranted(Struct, frozen=True):

@@ -142,6 +142,41 @@ def test_variables_of_a_task_are_set_when_root_has_been_dropped(own: dict[str, s
     assert f"{name}={own[name]}\0".encode() in careful.files["/etc/potluck-variables"]
 
 
+@pytest.mark.parametrize(
+    ("command", "is_direct"),
+    [
+        (("/bin/true",), True),
+        (("true", "a", "b=c"), True),
+        (("/usr/bin/env", "A=b", "true"), True),
+        (("A=b", "true"), False),  # `env` would set it
+        (("-S", "true"), False),
+        (("./mine",), False),  # a file of the task
+        (("mine/tool",), False),
+        (("/work/tool",), False),
+        (("no-such-program",), False),
+        (("/usr/bin",), False),
+        (("/etc/passwd",), False),
+        (("true", "x" * 100_000), False),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_programs_of_the_system_start_without_an_interpreter(
+    command: tuple[str, ...], is_direct: bool
+) -> None:
+    made = make_launch_command(Python("/usr/bin/python3"), confinement(command=command))
+    assert (made.command[:3] == ["/usr/bin/env", "-u", "PWD"]) is is_direct
+    assert made.command[-len(command) :] == list(command)
+
+
+@pytest.mark.parametrize("command", [("A=b",), ("-S",), ("./mine",), ("no-such-program",)])
+def test_a_program_that_cannot_be_started_is_named_in_a_sentence(
+    host: Host, command: tuple[str, ...]
+) -> None:
+    answer = host.run(command=command)
+    assert answer.ended is not None and answer.ended.exit_code == 127
+    assert f"potluck: {command[0]} cannot be started".encode() in answer.stderr
+
+
 # Names that a shell would read, refuse or set anew, and a loader or an interpreter obey.
 ODD_VARIABLES = {
     "OPTIND": "abc",

@@ -159,7 +159,7 @@ PLANTED_FAULTS = {
         test_terms.test_nothing_is_taken_back_on_a_sick_device, "leases", "adopt",
         "AND availability <> 'sick'"),
     "no lock on the task": PlantedFault(
-        _locks_its_task, clause="ORDER BY tasks.id FOR UPDATE", function="lock_attempts_to_settle"),
+        _locks_its_task, clause="ORDER BY tasks.id FOR UPDATE", function="lock_attempts_of_lines"),
 }  # fmt: skip
 
 

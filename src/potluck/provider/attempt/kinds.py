@@ -1,5 +1,6 @@
 """An attempt that is ready to run; for each kind of task its dependencies and confinement."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
@@ -53,6 +54,11 @@ class PreparedAttempt(Struct, frozen=True):
     recall: StopRequest
     freight: AttemptTransfers
     is_of_other: bool = False  # whether it is a task of another account than the node's owner
+    turn: asyncio.Event | None = None  # its code starts after this; None: immediately
+
+    async def its_turn(self) -> None:
+        if self.turn is not None:
+            await self.turn.wait()
 
     async def started(self) -> None:
         """Reports that the consumer's code runs."""

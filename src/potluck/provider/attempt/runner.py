@@ -5,9 +5,11 @@ recall: immediately during preparation, when no work is lost, and after its grac
 runs. Afterwards none of its processes is left, and its output files are in the outbox.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -29,7 +31,7 @@ from potluck.provider.attempt.unsent_results import Outcomes
 from potluck.provider.attempt.usage_meter import DeviceMeter, ReadSpent, no_usage, usage_of
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, Environment, PrepareFailed
 from potluck.provider.dependencies.preparer import Preparer
-from potluck.provider.event import PrepareBegan
+from potluck.provider.event import CodeStarted, Event, PrepareBegan
 from potluck.provider.expose.expose import DeviceExposer, ExposeFunctions, hide
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.files.blob_transfer import AttemptTransfers
@@ -56,6 +58,8 @@ from potluck.provider.sandbox.driver import (
     StopRequested,
 )
 from potluck.wire.provider import Finished, Grant
+
+log = structlog.get_logger()
 
 # Returns why the node's owner does not take the grant; None if it may run.
 MayRun = Callable[[Grant], str | None]
@@ -113,7 +117,9 @@ class Runner:
         tell: Tell,
         freight: AttemptTransfers,
         recall: StopRequest | None = None,
+        turn: asyncio.Event | None = None,
     ) -> Finished:
+        """Its code starts when `turn` is set, if there is one; all else is prepared before."""
         began = time.monotonic()
         recall = recall or StopRequest()
         masked = MaskedLog(limited_log(log, grant.limits), Mask(grant.secrets.values()))
@@ -129,8 +135,11 @@ class Runner:
             record_step("prepare", grant, began_ns)
             made = (ready.environment, ready.exposed, ready.inputs)
             is_of_other = grant.account_id != (self._owner_id or grant.account_id)
-            job = PreparedAttempt(grant, *made, masked, tell, recall, freight, is_of_other)
             meter = DeviceMeter(self._read_spent, grant.devices)
+            job = PreparedAttempt(
+                *(grant, *made, masked, _metered(tell, meter), recall, freight),
+                *(is_of_other, turn),
+            )
             began_ns = tracing.now_ns()
             outcome = await self._run_job(job)
             record_step("execute", grant, began_ns)
@@ -244,6 +253,17 @@ class Runner:
             outcomes.flush()
 
 
+def _metered(tell: Tell, meter: DeviceMeter) -> Tell:
+    """Counts the devices from the start of the code: before, others may have used them."""
+
+    def tell_metered(event: Event) -> None:
+        if isinstance(event, CodeStarted):
+            meter.restart()
+        tell(event)
+
+    return tell_metered
+
+
 async def run_function(
     job: PreparedAttempt, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
 ) -> RunOutcome:
@@ -281,3 +301,14 @@ def _failed(grant: Grant, reason: EndReason, detail: str, prepare_seconds: float
         detail=one_line(detail),
         usage=Usage(prepare_seconds=prepare_seconds),
     )
+
+
+def outcome_of_run(grant: Grant, run: asyncio.Task[Finished]) -> Finished:
+    """The result of the run; an internal error is logged and becomes an outcome too."""
+    error = run.exception()
+    if error is None:
+        return run.result()
+    log.error("run failed with an internal error", attempt_id=grant.attempt_id, exc_info=error)
+    detail = one_line(f"Internal error of the provider ({type(error).__name__}: {error}).")
+    lease = Lease(grant.attempt_id, grant.token)
+    return Finished(lease, EndReason.SANDBOX_FAILED, detail=detail)

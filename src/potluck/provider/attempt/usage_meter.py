@@ -76,11 +76,15 @@ def no_usage(_: str) -> DeviceSpent:
 
 
 class DeviceMeter:
-    """An attempt's shares of its devices' usage, since the meter was created."""
+    """An attempt's shares of its devices' usage, since the meter was last started."""
 
     def __init__(self, read: ReadSpent, devices: Sequence[GrantedDevice]) -> None:
         self._read = read
-        self._before = [(device, read(device.uuid)) for device in devices]
+        self._devices = devices
+        self.restart()
+
+    def restart(self) -> None:
+        self._before = [(device, self._read(device.uuid)) for device in self._devices]
 
     def spent(self) -> DeviceSpent:
         shares = [

@@ -69,11 +69,12 @@ class AttemptFiles:
         self._collecting: dict[str, asyncio.Task[None]] = {}  # by directory
 
     async def before(self, work: WorkDirectory) -> None:
-        """Unpacks archives in a thread, since that takes a while."""
+        """Unpacks archives in a thread, since that takes a while. Returns when it is its turn."""
         if self._job.grant.spec.folder is None and self._job.grant.checkpoint is None:
             self._bring(work)
         else:
             await run_in_thread(work, self._bring)
+        await self._job.its_turn()
 
     async def during(self, work: WorkDirectory) -> None:
         if not self._is_array:

@@ -5,12 +5,13 @@ All of it may be outdated. Nothing here reads or waits.
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from potluck.decide.ahead import GrantAhead
 from potluck.decide.arrays.node_speed import ArrayProgress
 from potluck.decide.scheduler import Scheduler
 from potluck.decide.types import AccountShare, Assignment, FreeDevice, FreeNode
@@ -201,6 +202,7 @@ class SchedulerInput:
                     self.scheduler.drop_running(attempt.id, now)
             for attempt in node.attempts:
                 self.scheduler.put_running(attempt, now)
+            self.scheduler.ahead.lines.set_ahead(node.id, node.ahead)
             self._put_node(node)
 
     def _put_node(self, current: NodeSnapshot) -> None:
@@ -243,6 +245,14 @@ class SchedulerInput:
         self.scheduler.refused(assignment, now)
         self.doubts.tasks.add(assignment.task_id)
         self.doubts.nodes.add(assignment.node_id)
+
+    def granted_ahead(self, grant: GrantAhead, granted: Set[TaskId]) -> None:
+        """Those that were not granted, or perhaps not, are read again, and so is the node."""
+        self.scheduler.ahead.note(grant, granted)
+        left = {task.id for task in grant.tasks} - granted
+        if left:
+            self.doubts.tasks |= left
+            self.doubts.nodes.add(grant.holder.node_id)
 
     def refuse(self, task_id: TaskId, until: float) -> bool:
         """Counts a refusal. True if it was one too many: the task is set aside for a while."""

@@ -1,14 +1,16 @@
 """The guarded assign: applies planned assignments that still hold, and no others."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import asyncpg
 from msgspec import Struct
 
+from potluck.decide.ahead import GrantAhead
 from potluck.decide.types import Assignment
-from potluck.model.ids import AccountId, AttemptId
+from potluck.model.ids import AccountId, AttemptId, TaskId
+from potluck.model.task import Limits
 from potluck.store.database import Connection
 from potluck.store.scheduler.leader import Leadership, TermOver
 from potluck.store.sql_files import bind_many, load
@@ -48,6 +50,55 @@ async def assign(
         for plan in planned
         if (row := rows.get(plan.attempt_id)) is not None
     ]
+
+
+class NewGrant(Struct, frozen=True):
+    """A task that is granted ahead, and the attempt that it becomes."""
+
+    task_id: TaskId
+    attempt_id: AttemptId
+    limits: Limits
+
+
+class GrantedAhead(Struct, frozen=True):
+    attempt_id: AttemptId
+    task_id: TaskId
+    consumer_id: AccountId
+
+
+async def assign_ahead(
+    connection: Connection,
+    grant: GrantAhead,
+    new_id: Callable[[], AttemptId],
+    leadership: Leadership,
+    version: str,
+    fetch_seconds: float,
+    fee_basis_points: int = 0,
+) -> list[GrantedAhead]:
+    """Grants those that still may be, behind the attempt that holds the share; with their events.
+
+    Nothing if an instance of another version runs. The caller adds the holds in this transaction.
+    """
+    # A line goes by the ids of its attempts.
+    ids = sorted(new_id() for _ in grant.tasks)
+    grants = [
+        NewGrant(task.id, attempt_id, task.limits)
+        for task, attempt_id in zip(grant.tasks, ids, strict=True)
+    ]
+    rows = await connection.fetch(
+        *_sql.assign_ahead(
+            leadership=leadership,
+            version=version,
+            grants=grants,
+            node_id=grant.holder.node_id,
+            line=grant.holder.line or grant.holder.id,
+            price_micro_per_hour=grant.holder.price_micro_per_hour,
+            hold_micro=grant.hold_micro,
+            fetch_timeout=timedelta(seconds=fetch_seconds),
+            fee_basis_points=fee_basis_points,
+        )
+    )
+    return [GrantedAhead(row["id"], row["task_id"], row["consumer_id"]) for row in rows]
 
 
 async def _lock(

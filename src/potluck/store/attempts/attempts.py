@@ -64,6 +64,7 @@ class FetchedAttempt(Struct, frozen=True):
     checkpoint: BlobRef | None
     traceparent: str | None
     price_micro_per_hour: int
+    line: AttemptId | None  # if it has no share yet
 
 
 class Fetched(Struct, frozen=True):
@@ -131,6 +132,7 @@ async def fetch(
             None if row["checkpoint"] is None else codec.decode_stored(row["checkpoint"], BlobRef),
             row["traceparent"],
             row["price_micro_per_hour"],
+            row["line"],
         )
         for row in rows
         if (content := opened[row["id"]]) is not None
@@ -228,6 +230,8 @@ def _locked_attempt(row: Any) -> LockedAttempt:
         has_failed_before=row["has_failed_before"],
         taken_at=row["taken_at"],
         now=row["now"],
+        has_share=row["has_share"],
+        has_heirs=row["has_heirs"],
     )
 
 
@@ -238,7 +242,8 @@ def _billable(row: Any) -> Billable:
         price_micro_per_hour=row["price_micro_per_hour"],
         hold_micro=row["hold_micro"],
         run_seconds_limit=row["run_seconds_limit"],
-        started_at=row["started_at"],
+        # Without a share nothing is charged yet.
+        started_at=row["started_at"] if row["has_share"] else None,
         reported_run_seconds=None,
         items_seconds=row["items_seconds"],
         charged_micro=row["charge_micro"],

@@ -59,3 +59,12 @@ async def write(
             events=events,
         )
     )
+
+
+async def pass_on(
+    connection: Connection, ended: Sequence[AttemptChange], slice_seconds: float
+) -> None:
+    """The next attempt in line takes the share over; after `write`, in the same transaction."""
+    holders = [change.attempt.id for change in ended if change.attempt.has_heirs]
+    if holders:
+        await connection.execute(*_sql.pass_on(attempt_ids=holders, slice_seconds=slice_seconds))

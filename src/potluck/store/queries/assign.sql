@@ -154,3 +154,99 @@ WITH term AS (
     ORDER BY place
 )
 SELECT id, consumer_id, provider_id FROM attempt
+
+-- name: assign_ahead
+-- Grants further tasks of the account behind the attempt that holds the share of a line: with the same
+-- requirements and kind, so that whatever is true of the holder is true of them, except for what
+-- their owner or an admin may have changed since. They reserve nothing. One of them that was sent
+-- back is not granted ahead again.
+WITH term AS (
+    SELECT FROM leader
+    WHERE leader.term = :leadership.term AND holder = :leadership.holder AND expires_at > now()
+        -- Earlier versions would free what these never took.
+        AND NOT EXISTS (SELECT FROM instances
+            WHERE version <> :version AND seen_at > now() - interval '2 minutes')
+    FOR SHARE
+), task AS (
+    SELECT id, account_id, kind, requirements FROM tasks
+    WHERE id = ANY(:grants[].task_id::text[]) AND (SELECT count(*) FROM term) = 1
+        AND items IS NULL AND state = 'queued' AND waits_for = 0
+        AND coalesce(not_before <= now(), true) AND coalesce(start_before > now(), true)
+        -- Counted, so that it is looked up for each task whatever the planner believes.
+        AND (SELECT count(*) FROM attempts WHERE task_id = tasks.id) = 0
+    ORDER BY id FOR UPDATE
+), holder AS (
+    SELECT * FROM attempts
+    -- Whichever attempt of the line that is by now.
+    WHERE node_id = :node_id AND finished_at IS NULL AND has_share AND :line IN (id, line)
+        AND price_micro_per_hour = :price_micro_per_hour
+        AND (SELECT count(*) FROM task) > 0
+    FOR UPDATE
+), held AS MATERIALIZED (
+    SELECT device_id, milli, attempt_devices.memory_bytes FROM holder CROSS JOIN LATERAL (
+        SELECT * FROM attempt_devices WHERE attempt_id = holder.id OFFSET 0) AS attempt_devices
+), running AS (
+    SELECT kind, requirements FROM tasks WHERE id = (SELECT task_id FROM holder)
+), fit AS (
+    SELECT holder.* FROM holder JOIN nodes ON nodes.id = holder.node_id, running
+    WHERE nodes.state = 'online' AND is_polling AND cordoned_at IS NULL
+        AND (nodes.account_id = consumer_id OR NOT (own_tasks_only OR (
+            running.kind = 'container'
+            AND coalesce('none' IN (description #>> '{containers,memory}',
+                description #>> '{containers,processes}'), false))))
+        AND NOT EXISTS (
+            SELECT FROM held JOIN devices ON devices.id = device_id
+            WHERE NOT (
+                is_present AND standing = 'bound' AND availability = 'available'
+                AND takes_kind(devices.description -> 'terms', running.kind)
+                AND gives_part(devices.kind, devices.description -> 'terms', milli)
+                AND (nodes.account_id = consumer_id OR takes_wallet(devices.description -> 'terms',
+                    (SELECT address FROM accounts WHERE accounts.id = consumer_id)))))
+        AND (holder.price_micro_per_hour = 0 OR holder.price_micro_per_hour = (
+            SELECT sum(devices.price_micro_per_hour * milli)::bigint / 1000
+            FROM held JOIN devices ON devices.id = device_id))
+        AND (:hold_micro::bigint = 0 OR EXISTS (SELECT FROM balances
+            WHERE account_id = consumer_id AND available_micro >= :hold_micro))
+), chosen AS (
+    SELECT task.id AS task_id, how.attempt_id, how.run_seconds, how.prepare_seconds,
+        how.log_limit, place
+    FROM unnest(:grants[].task_id::text[], :grants[].attempt_id::text[],
+            :grants[].limits.run_seconds::double precision[],
+            :grants[].limits.prepare_seconds::double precision[],
+            :grants[].limits.log_bytes::bigint[])
+        WITH ORDINALITY
+        AS how (task_id, attempt_id, run_seconds, prepare_seconds, log_limit, place)
+    JOIN task ON task.id = how.task_id, fit, running
+    WHERE task.account_id = fit.consumer_id AND task.kind = running.kind
+        AND task.requirements = running.requirements
+), taken_task AS (
+    UPDATE tasks SET state = 'assigned', not_before = NULL, reason = NULL, detail = '',
+        updated_at = now(), version = version + 1
+    FROM chosen WHERE tasks.id = chosen.task_id
+), attempt AS (
+    INSERT INTO attempts (
+        id, task_id, node_id, consumer_id, provider_id, number, cores, memory_bytes, disk_bytes,
+        price_micro_per_hour, hold_micro, run_seconds_limit, prepare_seconds_limit,
+        log_bytes_limit, lease_expires_at, fee_basis_points, is_reclaimable, may_stand_beside,
+        line, has_share)
+    SELECT chosen.attempt_id, chosen.task_id, fit.node_id, consumer_id, provider_id, 1, cores,
+        memory_bytes, disk_bytes, price_micro_per_hour, :hold_micro, run_seconds, prepare_seconds,
+        log_limit, now() + :fetch_timeout::interval, :fee_basis_points, is_reclaimable,
+        may_stand_beside, coalesce(fit.line, fit.id), false
+    FROM chosen, fit
+    RETURNING id, task_id, node_id, consumer_id, provider_id
+), shares AS (
+    INSERT INTO attempt_devices (attempt_id, device_id, milli, memory_bytes)
+    SELECT attempt.id, device_id, milli, held.memory_bytes FROM attempt, held
+), told AS (
+    INSERT INTO events (account_id, task_id, node_id, kind, data)
+    SELECT consumer_id, attempt.task_id, event.node_id, event.kind,
+        jsonb_build_object('state', event.state, 'attempt_id', attempt.id,
+            'node_id', attempt.node_id)
+    FROM attempt JOIN chosen ON chosen.attempt_id = attempt.id, LATERAL (VALUES
+        (1, 'attempt.granted', 'granted', attempt.node_id),
+        (2, 'task.assigned', 'assigned', NULL)
+    ) AS event (step, kind, state, node_id)
+    ORDER BY place, step
+)
+SELECT id, task_id, consumer_id, provider_id FROM attempt

@@ -12,8 +12,9 @@ WITH granted AS (
     SELECT id, task_id FROM attempts
     WHERE node_id = :node_id AND finished_at IS NULL AND id <> ALL(:held_ids::text[])
         AND (fetched_at IS NOT NULL OR NOT EXISTS (
-            SELECT FROM attempt_devices JOIN devices ON devices.id = device_id
-            WHERE attempt_id = attempts.id AND availability <> 'available'))
+            SELECT FROM (SELECT device_id FROM attempt_devices
+                WHERE attempt_id = attempts.id OFFSET 0) AS share
+            JOIN devices ON devices.id = device_id WHERE availability <> 'available'))
         AND EXISTS (
             SELECT FROM nodes JOIN accounts ON accounts.id = account_id
             WHERE nodes.id = :node_id AND account_id = :owner.account_id
@@ -45,14 +46,15 @@ WITH granted AS (
     RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
         tasks.sealed_spec, tasks.sealed_secrets, tasks.requirements, tasks.limits,
         attempts.remaining, tasks.items AS items_total, attempts.is_reclaimable, tasks.traceparent,
-        attempts.price_micro_per_hour,
+        attempts.price_micro_per_hour, CASE WHEN NOT attempts.has_share THEN attempts.line END AS line,
         (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
             FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint,
         (SELECT coalesce(jsonb_agg(jsonb_build_object('device_id', device_id, 'uuid', devices.uuid,
-                'milli', milli, 'memory_bytes', attempt_devices.memory_bytes)
+                'milli', milli, 'memory_bytes', share.memory_bytes)
                 ORDER BY devices.position), '[]')
-            FROM attempt_devices JOIN devices ON devices.id = device_id
-            WHERE attempt_id = attempts.id) AS devices
+            -- From the few shares of the attempt to their devices, whatever the planner believes.
+            FROM (SELECT * FROM attempt_devices WHERE attempt_id = attempts.id OFFSET 0) AS share
+            JOIN devices ON devices.id = device_id) AS devices
 )
 SELECT known.*, given.*
 FROM (
@@ -85,7 +87,7 @@ SELECT id FROM attempts WHERE task_id = :task_id AND finished_at IS NULL
 
 -- name: lock_for_end
 -- With their tasks; the statements are in the schema, so that two take one round trip.
-SELECT * FROM lock_attempts_to_settle(:attempt_ids::text[])
+SELECT * FROM lock_attempts_of_lines(:attempt_ids::text[])
 
 -- name: lock_spared
 -- Two attempts of an account that fail on two nodes at once must not be spared for the same credit.

@@ -10,12 +10,14 @@ WITH changed AS (
         report_hash = how.report_hash, held_back_micro = how.held_back_micro,
         -- Of one that has a price and may run for longer than a slice.
         next_slice_at = CASE WHEN how.is_over THEN NULL
-            WHEN how.has_begun AND price_micro_per_hour > 0
+            WHEN how.has_begun AND has_share AND price_micro_per_hour > 0
                 AND run_seconds_limit > :slice_seconds::double precision
             THEN coalesce(started_at, now()) + make_interval(secs => :slice_seconds)
             ELSE next_slice_at END,
         started_at = CASE WHEN how.has_begun THEN coalesce(started_at, now()) ELSE started_at END,
         finished_at = CASE WHEN how.is_over THEN now() END,
+        -- One that ends without having held the share used nothing.
+        assigned_at = CASE WHEN how.is_over AND NOT has_share THEN now() ELSE assigned_at END,
         remaining = remaining - how.done::int4multirange,
         items_done = attempts.items_done + how.items_done,
         items_failed = attempts.items_failed + how.items_failed,
@@ -40,7 +42,10 @@ WITH changed AS (
             items_seconds, is_outlier, is_spared, sealed_last_lines)
     WHERE attempts.id = how.id AND finished_at IS NULL
     -- What an account runs on its own node says nothing to others about its reliability.
-    RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.is_over,
+    RETURNING attempts.id, node_id, how.is_over, has_share,
+        CASE WHEN has_share THEN cores ELSE 0 END AS cores,
+        CASE WHEN has_share THEN memory_bytes ELSE 0 END AS memory_bytes,
+        CASE WHEN has_share THEN disk_bytes ELSE 0 END AS disk_bytes,
         CASE WHEN consumer_id = provider_id THEN 0 ELSE how.finished END AS finished,
         CASE WHEN consumer_id = provider_id THEN 0 ELSE how.lost END AS lost, how.is_outlier::integer AS outliers,
         how.reason = 'withdrawn' AND how.lost > 0 AS was_ignored
@@ -85,7 +90,7 @@ WITH changed AS (
 ), share AS (
     SELECT device_id, sum(milli) AS milli, sum(attempt_devices.memory_bytes) AS memory_bytes
     FROM attempt_devices JOIN changed ON changed.id = attempt_id
-    WHERE is_over GROUP BY device_id
+    WHERE is_over AND has_share GROUP BY device_id
 ), freed_device AS (
     -- The nodes' row locks cover their devices.
     UPDATE devices SET
@@ -154,3 +159,37 @@ FROM unnest(:events[].account_id::text[], :events[].task_id::text[], :events[].n
     :events[].kind::text[], :events[].data::jsonb[])
     WITH ORDINALITY AS event (account_id, task_id, node_id, kind, data, place)
 ORDER BY place
+
+-- name: pass_on
+-- After `write`: the next attempt of each line takes the share over that an ended one held. Its time
+-- begins now: nobody is charged, and no account's use counted, for two attempts on one share.
+WITH heir AS (
+    SELECT next.id FROM attempts AS ended, LATERAL (
+        SELECT id FROM attempts
+        WHERE line = coalesce(ended.line, ended.id) AND finished_at IS NULL AND NOT has_share
+        ORDER BY line, id LIMIT 1
+    ) AS next
+    WHERE ended.id = ANY(:attempt_ids::text[]) AND ended.has_share
+        AND ended.finished_at IS NOT NULL
+), taken AS (
+    UPDATE attempts SET has_share = true, assigned_at = now(),
+        started_at = CASE WHEN started_at IS NOT NULL THEN now() END,
+        next_slice_at = CASE WHEN started_at IS NOT NULL AND price_micro_per_hour > 0
+                AND run_seconds_limit > :slice_seconds::double precision
+            THEN now() + make_interval(secs => :slice_seconds) END
+    FROM heir WHERE attempts.id = heir.id
+    RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes
+), node AS (
+    UPDATE nodes SET
+        used_cores = used_cores + part.cores,
+        used_memory_bytes = used_memory_bytes + part.memory_bytes,
+        used_disk_bytes = used_disk_bytes + part.disk_bytes
+    FROM (SELECT node_id, sum(cores) AS cores, sum(memory_bytes) AS memory_bytes,
+        sum(disk_bytes) AS disk_bytes FROM taken GROUP BY node_id) AS part
+    WHERE nodes.id = part.node_id
+)
+UPDATE devices SET free_milli = free_milli - part.milli,
+    used_memory_bytes = used_memory_bytes + part.memory_bytes
+FROM (SELECT device_id, sum(milli) AS milli, sum(attempt_devices.memory_bytes) AS memory_bytes
+    FROM attempt_devices JOIN taken ON taken.id = attempt_id GROUP BY device_id) AS part
+WHERE devices.id = part.device_id

@@ -6,7 +6,7 @@ WITH own_nodes AS (
 ), own_attempts AS (
     SELECT * FROM attempts WHERE provider_id = :account_id AND finished_at >= :since
     UNION ALL
-    SELECT * FROM attempts WHERE node_id IN (SELECT id FROM own_nodes) AND finished_at IS NULL
+    SELECT * FROM attempts WHERE node_id IN (SELECT id FROM own_nodes) AND finished_at IS NULL AND has_share
     UNION ALL
     -- Lost, and not resolved yet.
     SELECT * FROM attempts

@@ -147,7 +147,8 @@ CROSS JOIN LATERAL (
             run_seconds_limit, tasks.name, tasks.requirements, tasks.expected_seconds,
             items_done, attempts.items_seconds,
             coalesce(upper(attempts.items) - lower(attempts.items), 1) AS items,
-            attempts.items IS NOT NULL AS is_array,
+            attempts.items IS NOT NULL AS is_array, tasks.kind, attempts.price_micro_per_hour,
+            attempts.line, attempts.has_share,
             extract(epoch FROM coalesce(attempts.started_at, assigned_at))::double precision AS since,
             (
                 SELECT jsonb_agg(jsonb_build_array(device_id, milli, attempt_devices.memory_bytes)

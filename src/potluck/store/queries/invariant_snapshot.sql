@@ -53,7 +53,7 @@ SELECT nodes.id, used_cores, used_memory_bytes, used_disk_bytes,
     coalesce(sum(attempts.cores), 0)::bigint AS reserved_cores,
     coalesce(sum(attempts.memory_bytes), 0)::bigint AS reserved_memory_bytes,
     coalesce(sum(attempts.disk_bytes), 0)::bigint AS reserved_disk_bytes
-FROM nodes LEFT JOIN attempts ON node_id = nodes.id AND finished_at IS NULL
+FROM nodes LEFT JOIN attempts ON node_id = nodes.id AND finished_at IS NULL AND has_share
 WHERE nodes.id = ANY(:part.node_ids) GROUP BY nodes.id ORDER BY nodes.id
 
 -- name: devices
@@ -70,7 +70,7 @@ FROM devices LEFT JOIN (
     SELECT device_id, milli, attempt_devices.memory_bytes, consumer_id, may_stand_beside,
         shares_device(requirements) AS agrees
     FROM attempt_devices
-        JOIN attempts ON attempts.id = attempt_id AND finished_at IS NULL
+        JOIN attempts ON attempts.id = attempt_id AND finished_at IS NULL AND has_share
         JOIN tasks ON tasks.id = task_id
 ) AS share ON device_id = devices.id
 WHERE devices.node_id = ANY(:part.node_ids) GROUP BY devices.id ORDER BY devices.id

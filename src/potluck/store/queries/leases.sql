@@ -26,6 +26,9 @@ WITH held AS (
         :overrun_duration::interval + coalesce(
             started_at + make_interval(secs => run_seconds_limit),
             fetched_at + make_interval(secs => prepare_seconds_limit)),
+        -- One that waits for the share of another does not keep its task for long.
+        CASE WHEN NOT has_share AND started_at IS NULL
+            THEN fetched_at + :lease_duration::interval END,
         -- NULL, and without effect, unless it is a range.
         :overrun_duration::interval + coalesce(progressed_at, started_at) + make_interval(
             secs => 2 * run_seconds_limit / (upper(items) - lower(items)))))
@@ -193,6 +196,7 @@ WITH attempt AS (
     UPDATE attempts SET
         state = CASE WHEN attempts.started_at IS NULL THEN 'granted' ELSE 'running' END,
         reason = NULL, detail = '', exit_code = NULL, usage = NULL, finished_at = NULL,
+        has_share = true,
         adoptions = attempts.adoptions + 1, heard_at = now(), heard_since = now(),
         -- Charged at once for the time of its silence, and held for again.
         slices = 0, unfunded_at = NULL,

@@ -26,7 +26,7 @@ FROM (
     WHERE finished_at >= :since AND id < :before_id AND finished_at - assigned_at > interval '1 h'
     UNION ALL
     SELECT id, consumer_id, assigned_at, finished_at FROM attempts
-    WHERE id < :before_id AND finished_at IS NULL
+    WHERE id < :before_id AND finished_at IS NULL AND has_share
     ORDER BY id DESC
     LIMIT :limit
 ) AS page, LATERAL (

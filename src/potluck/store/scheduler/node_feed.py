@@ -1,5 +1,6 @@
 """The nodes as the leader plans with them: devices, free capacity, and running attempts."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,8 @@ class WalletLists(Struct, frozen=True):
 class NodeSnapshot(Struct, frozen=True):
     id: NodeId
     node: FreeNode | None  # None when it gets no work
-    attempts: tuple[RunningAttempt, ...]
+    attempts: tuple[RunningAttempt, ...]  # that hold their shares
+    ahead: dict[AttemptId, int] = {}  # how many wait behind them, by the first of the line
     lists: dict[DeviceId, WalletLists] = {}  # of restricted devices
 
 
@@ -81,6 +83,10 @@ class _Attempt(Struct, frozen=True):
     is_array: bool
     since: float
     shares: list[tuple[DeviceId, int, int]]
+    kind: str
+    price_micro_per_hour: int
+    line: AttemptId | None
+    has_share: bool
 
 
 async def changed_nodes(connection: Connection, since: FeedPosition) -> list[NodeId]:
@@ -106,6 +112,8 @@ class NodeFeed:
     def _snapshot(self, row: Any) -> NodeSnapshot:
         node_id = row["id"]
         attempts = codec.decode_stored(row["attempts"], list[_Attempt])
+        ahead = Counter(attempt.line for attempt in attempts if not attempt.has_share)
+        attempts = [attempt for attempt in attempts if attempt.has_share]
         running = [self._running(node_id, attempt) for attempt in attempts]
         uses: dict[DeviceId, list[tuple[AccountId, bool]]] = {}
         for attempt in attempts:
@@ -118,7 +126,8 @@ class NodeFeed:
             attempt.id: _lists(attempt.terms) for attempt in devices if attempt.terms.names_wallets
         }
         node = None if row["account_id"] is None else self._node(row, free)
-        return NodeSnapshot(node_id, node, tuple(running), lists)
+        waiting = {line: count for line, count in ahead.items() if line is not None}
+        return NodeSnapshot(node_id, node, tuple(running), waiting, lists)
 
     def _node(self, row: Any, devices: list[FreeDevice]) -> FreeNode:
         ends = row["finished_attempts"], row["lost_attempts"], row["outlier_attempts"]
@@ -162,6 +171,12 @@ class NodeFeed:
             memory_bytes=attempt.memory_bytes,
             disk_bytes=attempt.disk_bytes,
             expected_end=attempt.since + self._expected_seconds(attempt),
+            requirements=None
+            if attempt.is_array
+            else self._interner.requirements(bytes(attempt.requirements)),
+            kind=attempt.kind,
+            price_micro_per_hour=attempt.price_micro_per_hour,
+            line=attempt.line,
         )
 
     def _expected_seconds(self, attempt: "_Attempt") -> float:

@@ -7,8 +7,8 @@ filter is empty, the kernel rejects it, and bwrap exits.
 
 Options are passed in a memory file and the environment is empty, so that /proc/1 reveals nothing.
 Loaders obey some variables, and the steps before the command may run as root. So `exec_env.py` sets
-variables as the command's user, which takes ten milliseconds. A script whose variables are all
-harmless starts without it: bwrap sets them from its options.
+variables as the command's user, which takes ten milliseconds. A script, or a program of the node's
+system, whose variables are all harmless starts without it: bwrap sets them from its options.
 """
 
 import asyncio
@@ -24,13 +24,21 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.provider.sandbox import exec_env
-from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, InjectedFiles, Python
+from potluck.provider.sandbox.bubblewrap.root_filesystem import (
+    VARIABLES,
+    InjectedFiles,
+    Python,
+    hidden_directories,
+)
 from potluck.provider.sandbox.driver import PYTHON, STDIN, Confinement, wait_readable
 from potluck.provider.sandbox.pidfd import HeldProcess, can_list_children, first_child
 
 _ENV = "/usr/bin/env"
 _EXEC_ENV = "/etc/potluck-exec-env.py"
 _VARIABLES = "/etc/potluck-variables"
+_PATH = VARIABLES["PATH"].split(":")
+_READ_AND_EXECUTE = 0o005  # by all users
+_LONG_ARGUMENTS = 65_536
 # Meant for the task and vendor libraries; the loader, the C library and setpriv ignore them.
 _HARMLESS = {
     "POTLUCK_TASK_ID",
@@ -58,8 +66,9 @@ def make_launch_command(python: Python, confinement: Confinement) -> LaunchComma
     first, *rest = confinement.command
     program = python.path if first == PYTHON else first
     variables = {**VARIABLES, **python.environment, **confinement.environment}
-    # exec_env.py reports a missing program in a sentence; the interpreter always exists.
-    if first == PYTHON and confinement.stdin is None and _are_harmless(variables):
+    # exec_env.py reports in a sentence why a program cannot be started.
+    is_startable = first == PYTHON or _is_startable(first, rest)
+    if is_startable and confinement.stdin is None and _are_harmless(variables):
         options = [word for pair in variables.items() for word in ("--setenv", *pair)]
         # bwrap adds PWD.
         return LaunchCommand([_ENV, "-u", "PWD", program, *rest], options)
@@ -68,6 +77,24 @@ def make_launch_command(python: Python, confinement: Confinement) -> LaunchComma
     files = {_EXEC_ENV: Path(exec_env.__file__).read_bytes(), _VARIABLES: _encode(variables)}
     stdin = "" if confinement.stdin is None else STDIN
     return LaunchCommand([*start, _EXEC_ENV, _VARIABLES, stdin, program, *rest], files=files)
+
+
+def _is_startable(program: str, arguments: Sequence[str]) -> bool:
+    """Whether it is a program of the node's system that any user may execute. What cannot be said
+    from outside is left to exec_env.py: files of the task, and very long arguments.
+    """
+    if "=" in program or program.startswith("-") or sum(map(len, arguments)) > _LONG_ARGUMENTS:
+        return False  # `env` reads the first two as something else
+    names = [program] if "/" in program else [f"{each}/{program}" for each in _PATH]
+    found = next((path for path in map(Path, names) if path.exists()), None)
+    if found is None or not found.is_absolute() or found.is_symlink():
+        return False  # a link may lead through a directory that does not exist inside
+    target = found.resolve()
+    is_shown = target.is_relative_to("/usr") and not any(
+        map(target.is_relative_to, hidden_directories())
+    )
+    may = _READ_AND_EXECUTE
+    return is_shown and target.is_file() and target.stat().st_mode & may == may
 
 
 def _are_harmless(variables: dict[str, str]) -> bool:

@@ -37,8 +37,11 @@ LATER_ENTRIES: Final = frozenset(
         EntryKind.REVERSAL,
     )
 )
-# As the nearest one that they know: both let the task wait for its next attempt.
-LATER_REASONS: Final[Mapping[str, EndReason]] = {EndReason.CREDIT: EndReason.RECLAIMED}
+# As the nearest one that they know: all let the task wait for its next attempt.
+LATER_REASONS: Final[Mapping[str, EndReason]] = {
+    EndReason.CREDIT: EndReason.RECLAIMED,
+    EndReason.GIVEN_BACK: EndReason.RECLAIMED,
+}
 # By the names of the fields that have them.
 _LATER: Final[Mapping[str, frozenset[str]]] = {
     "scopes": LATER_SCOPES,

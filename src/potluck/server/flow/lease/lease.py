@@ -323,6 +323,7 @@ def _grant(services: Services, attempt: attempts.FetchedAttempt, began_ns: int) 
         checkpoint=attempt.checkpoint,
         traceparent=traceparent,
         price_micro_per_hour=attempt.price_micro_per_hour,
+        line=attempt.line,
     )
 
 

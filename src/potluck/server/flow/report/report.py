@@ -4,8 +4,8 @@ Fenced by (attempt, token, node) and idempotent: repeating a final report gets t
 different one a conflict, and an array item counts once. An attempt that was given up for lost is
 re-adopted by any report, if its work has not been granted again.
 
-All reports of one attempt in a request share a transaction; starts and ends of many attempts are
-taken a hundred per transaction. A report that cannot be taken this way gets its own transaction, so
+All reports of one attempt in a request share a transaction; so do starts and ends of many attempts,
+a hundred per transaction. A report that cannot be taken this way gets its own transaction, so
 that none fails because of another.
 
 One request does a bounded amount of work: what is beyond it is answered `unavailable`, and the node
@@ -13,7 +13,7 @@ sends it again.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from potluck.server.flow.lease.lease import check_token, mark_node_seen
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.report import function_results
 from potluck.server.flow.report.check_report import check_report, is_plain_end
-from potluck.server.flow.report.request_work import RequestWork
+from potluck.server.flow.report.request_work import RequestWork, split_batches
 from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
@@ -54,9 +54,6 @@ from potluck.wire.provider import (
     Reports,
     Started,
 )
-
-# All rows of a batch stay locked until it commits.
-_BATCH = 100
 
 
 async def report(
@@ -90,7 +87,7 @@ async def report(
         refused = (Conflict, InvalidInput)
         answers = await try_batch_then_each(range(len(items)), take_all, take_one, catch=refused)
     else:
-        for batch in _batches(items):
+        for batch in split_batches(items):
             if work.is_used_up:
                 break
             answers |= await try_batch_then_each(batch, take_batch, take_one, but=PotluckError)
@@ -109,38 +106,21 @@ def _is_of_one_attempt(services: Services, items: Sequence[Report]) -> bool:
     return is_one and not ends_early and all(_has_valid_token(services, item) for item in items)
 
 
-def _batches(reports: Sequence[Report]) -> Iterator[list[int]]:
-    """Indexes of reports of one kind, each attempt once; the order per attempt is kept."""
-    waiting = list(range(len(reports)))
-    while waiting:
-        kind, seen = type(reports[waiting[0]]), set[AttemptId]()
-        batch: list[int] = []
-        later: list[int] = []
-        for place in waiting:
-            attempt_id = reports[place].lease.attempt_id
-            fits = type(reports[place]) is kind and len(batch) < _BATCH
-            (batch if fits and attempt_id not in seen else later).append(place)
-            seen.add(attempt_id)
-        yield batch
-        waiting = later
-
-
 async def _take_together(
     services: Services, node_id: NodeId, batch: Sequence[Report]
 ) -> set[AttemptId]:
-    """Returns the attempts whose report was taken; the others are taken one by one."""
-    valid = [item for item in batch if _has_valid_token(services, item)]
-    begun = [item for item in valid if isinstance(item, Preparing | Started)]
-    finished = [item for item in valid if isinstance(item, Finished)]
-    if len(valid) < 2 or not (begun or finished):
+    """Returns the attempts whose reports were taken; the others are taken one by one."""
+    by_attempt: dict[AttemptId, list[Report]] = {}
+    for item in batch:
+        if _has_valid_token(services, item) and not isinstance(item, ItemsDone):
+            by_attempt.setdefault(item.lease.attempt_id, []).append(item)
+    if len(by_attempt) < 2:
         return set()
     async with services.database.transaction() as connection:
-        if begun:
-            return await _begin_together(services, connection, node_id, begun)
-        ended = await _finish_together(services, connection, node_id, finished)
-    for task_id in ended.values():
+        taken, ended = await _begin_and_end(services, connection, node_id, by_attempt)
+    for task_id in ended:
         await _wake(services, task_id)
-    return set(ended)
+    return taken
 
 
 def _has_valid_token(services: Services, item: Report) -> bool:
@@ -250,26 +230,69 @@ def _may_prepare(attempt: LockedAttempt) -> bool:
     return attempt.state in (AttemptState.GRANTED, AttemptState.PREPARING)
 
 
-async def _begin_together(
-    services: Services, connection: Connection, node_id: NodeId, reports: Sequence[Report]
-) -> set[AttemptId]:
-    """All prepare, or all start. Returns those that are live."""
-    attempt_ids = [item.lease.attempt_id for item in reports]
-    has_started = isinstance(reports[0], Started)
-    changes: list[AttemptChange] = []
-    started_tasks: set[TaskId] = set()
-    for attempt in await attempts.lock_many_for_end(connection, attempt_ids):
-        if attempt.node_id != node_id or not attempt.state.is_live:
+async def _begin_and_end(
+    services: Services,
+    connection: Connection,
+    node_id: NodeId,
+    by_attempt: Mapping[AttemptId, Sequence[Report]],
+) -> tuple[set[AttemptId], set[TaskId]]:
+    """Prepares, starts and ends attempts without obstacles; ends one per task. Those that ended so
+    before count too. Returns the attempts, and the tasks of those that ended."""
+    ends = {key: last for key, each in by_attempt.items() if isinstance(last := each[-1], Finished)}
+    locked = await attempts.lock_many_for_end(connection, list(by_attempt))
+    own = [attempt for attempt in locked if attempt.node_id == node_id]
+    ready = [a for a in own if a.state.is_live and _is_unobstructed(a, ends.get(a.id))]
+    records = await _read_records(connection, [ends[a.id] for a in ready if a.id in ends])
+    changes: dict[AttemptId, AttemptChange] = {}
+    begun_tasks, ended_tasks = set[TaskId](), set[TaskId]()
+    for attempt in ready:
+        if attempt.task_id in ended_tasks or (
+            attempt.task_id in begun_tasks and attempt.id in ends
+        ):
             continue
-        if not has_started:
-            changes += [prepare(AttemptChange(attempt))] if _may_prepare(attempt) else []
+        change = _begin(attempt, by_attempt[attempt.id], attempt.task_id in begun_tasks)
+        if change is None:
             continue
-        if attempt.task_id in started_tasks:
-            attempt = replace(attempt, task_state=TaskState.RUNNING)
-        changes.append(start(AttemptChange(attempt)))
-        started_tasks.add(attempt.task_id)
-    await write_changes(services, connection, changes)
-    return {change.attempt.id for change in changes}
+        begun_tasks.add(attempt.task_id)
+        if (finished := ends.get(attempt.id)) is not None:
+            change = _end(services, change, finished, records)
+            ended_tasks.add(attempt.task_id)
+        changes[attempt.id] = change
+    await write_changes(services, connection, list(changes.values()))
+    repeated = [
+        a
+        for a in own
+        if not a.state.is_live and a.id in ends and a.report_hash == _hash(ends[a.id])
+    ]
+    return {*changes, *(a.id for a in repeated)}, ended_tasks | {a.task_id for a in repeated}
+
+
+def _begin(
+    attempt: LockedAttempt, reports: Sequence[Report], is_task_begun: bool
+) -> AttemptChange | None:
+    """None if it cannot prepare any more."""
+    change = AttemptChange(attempt)
+    for report in reports:
+        if isinstance(report, Preparing):
+            if not _may_prepare(change.attempt):
+                return None
+            change = prepare(change)
+        elif isinstance(report, Started):
+            if is_task_begun:
+                change = replace(
+                    change, attempt=replace(change.attempt, task_state=TaskState.RUNNING)
+                )
+            change = start(change)
+    return change
+
+
+def _is_unobstructed(attempt: LockedAttempt, finished: Finished | None) -> bool:
+    return finished is None or (
+        is_plain_end(finished)
+        and not _is_incomplete(attempt, finished)
+        and not function_results.find_mismatch(attempt, finished)
+        and _may_stop(attempt, finished)
+    )
 
 
 async def _accept(
@@ -295,32 +318,6 @@ async def _accept(
     )
     results = function_results.item_results(attempt, report, returned, accepted.failures)
     return accept(change, accepted, results)
-
-
-async def _finish_together(
-    services: Services, connection: Connection, node_id: NodeId, reports: Sequence[Finished]
-) -> dict[AttemptId, TaskId]:
-    """Ends the attempts without obstacles, one per task. Those that ended so before count too."""
-    by_attempt = {item.lease.attempt_id: item for item in reports if is_plain_end(item)}
-    locked = await attempts.lock_many_for_end(connection, list(by_attempt))
-    ready = {
-        attempt.task_id: attempt
-        for attempt in locked
-        if attempt.node_id == node_id and attempt.state.is_live
-        if not _is_incomplete(attempt, by_attempt[attempt.id])
-        and not function_results.find_mismatch(attempt, by_attempt[attempt.id])
-        and _may_stop(attempt, by_attempt[attempt.id])
-    }
-    records = await _read_records(connection, [by_attempt[a.id] for a in ready.values()])
-    changes = [_end(services, AttemptChange(a), by_attempt[a.id], records) for a in ready.values()]
-    await write_changes(services, connection, changes)
-    repeated = [
-        attempt
-        for attempt in locked
-        if attempt.node_id == node_id and not attempt.state.is_live
-        if attempt.report_hash == _hash(by_attempt[attempt.id])
-    ]
-    return {attempt.id: attempt.task_id for attempt in (*ready.values(), *repeated)}
 
 
 async def _read_records(connection: Connection, reports: Sequence[Finished]) -> FailureRecords:

@@ -6,12 +6,20 @@ A batch that fails is tried one by one, so that one bad assignment fails alone.
 from collections.abc import Sequence
 from functools import partial
 
+from potluck import __version__
+from potluck.decide.ahead import GrantAhead
 from potluck.decide.charges import hold_entries
 from potluck.decide.types import Assignment
 from potluck.model.error import PotluckError
 from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.services import Services
-from potluck.store.attempts.assign import Assigned, PlannedAttempt, assign
+from potluck.store.attempts.assign import (
+    Assigned,
+    GrantedAhead,
+    PlannedAttempt,
+    assign,
+    assign_ahead,
+)
 from potluck.store.database import Connection
 from potluck.store.ledger import ledger
 from potluck.store.ledger.ledger import Movement
@@ -30,6 +38,25 @@ async def apply_assignments(
         assignments, partial(_apply, services, leadership), but=(PotluckError, TermOver)
     )
     return [answer for answer in answers.values() if answer is not None]
+
+
+async def apply_ahead(
+    services: Services, leadership: Leadership, grant: GrantAhead
+) -> list[GrantedAhead]:
+    """Returns the grants of one line that were applied; the others no longer hold."""
+    settings = services.settings
+    terms = (leadership, __version__, settings.fetch_seconds, settings.fee_basis_points)
+    if not grant.hold_micro:
+        async with services.database.statement() as connection:
+            return await assign_ahead(connection, grant, new_attempt_id, *terms)
+    async with services.database.transaction() as connection:
+        granted = await assign_ahead(connection, grant, new_attempt_id, *terms)
+        movements = [
+            Movement(hold_entries(each.consumer_id, grant.hold_micro), each.attempt_id)
+            for each in granted
+        ]
+        await ledger.append_many(connection, movements)
+    return granted
 
 
 async def _apply(

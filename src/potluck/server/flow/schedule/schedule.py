@@ -14,8 +14,9 @@ from potluck.decide.explain.reason_updates import WaitingUpdate
 from potluck.decide.queue.task_groups import GroupKey
 from potluck.decide.types import Assignment
 from potluck.local import tracing
+from potluck.model.ids import TaskId
 from potluck.server import topics
-from potluck.server.flow.schedule.assign import BATCH, apply_assignments
+from potluck.server.flow.schedule.assign import BATCH, apply_ahead, apply_assignments
 from potluck.server.flow.traces import record_traces
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
@@ -56,6 +57,8 @@ async def schedule_once(services: Services, leadership: Leadership, memory: Lead
         finally:
             metrics.work.drop_expected(plan.prompt - {each.task_id for each in applied})
     metrics.count_decisions(len(applied), len(plan.assignments) - len(applied))
+    if plan.is_complete:
+        await _grant_ahead(services, leadership, memory)
     all_applied = len(applied) == len(plan.assignments)
     is_placed = plan.is_complete and all_applied
     return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.has_all_reasons)
@@ -90,6 +93,18 @@ async def _apply(
         if done < len(assignments):
             await memory.planner(partial(_doubt, memory, assignments[done:]))
     return applied
+
+
+async def _grant_ahead(services: Services, leadership: Leadership, memory: LeaderMemory) -> None:
+    """What was not granted, or with an unknown outcome, is read again before the next plan."""
+    for grant in await memory.planner(partial(memory.known.scheduler.ahead.plan, memory.now)):
+        granted: set[TaskId] = set()
+        try:
+            granted = {each.task_id for each in await apply_ahead(services, leadership, grant)}
+        finally:
+            await memory.planner(partial(memory.known.granted_ahead, grant, granted))
+        await services.live.wake(topics.node(grant.holder.node_id))
+        await services.live.wake(topics.OUTBOX)
 
 
 def _doubt(memory: LeaderMemory, assignments: Sequence[Assignment]) -> None:

@@ -46,6 +46,7 @@ async def write_changes(
     slice_seconds = services.settings.settle_seconds
     await changes.write(connection, services.vault, news, _events(news), slice_seconds)
     ended = [change for change in news if change.reason is not None]
+    await changes.pass_on(connection, ended, slice_seconds)
     await ledger.append_many(connection, [_movement(change) for change in ended])
     await _charge_shortfalls(connection, ended)
     for change in ended:

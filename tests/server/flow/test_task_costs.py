@@ -1,0 +1,156 @@
+"""What a task costs the server and PostgreSQL, in counts that do not depend on the machine.
+
+Each mode runs the stages as the routes and the leader call them, until nothing is left to announce.
+The limits are a little above what was counted. A change that needs more has to say why here.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.model.ids import NodeId
+from potluck.model.task import TaskRequest
+from potluck.model.task_spec import CommandSpec
+from potluck.server.flow.notify.notify import notify_once
+from potluck.server.flow.schedule.schedule import schedule_once
+from potluck.server.flow.submit.submit import submit
+from potluck.server.flow.submit.submit_many import submit_many
+from potluck.server.leader.memory import LeaderMemory
+from potluck.wire.provider import Grant, Report, Started
+from tests.server.flow.counted_requests import Statements, statements
+from tests.server.flow.pool import Pool, done, lease_of, request
+from tests.server.flow.schedule.arrays import succeeded
+
+__all__ = ["statements"]
+
+_COUNTED = """
+SELECT pg_stat_force_next_flush(), wal.wal_records, wal.wal_bytes,
+    (SELECT tup_returned + tup_fetched FROM pg_stat_database
+        WHERE datname = current_database()) AS rows_read
+FROM pg_stat_get_backend_wal(pg_backend_pid()) AS wal
+"""
+_WARM, _ROUNDS, _LINE, _ITEMS = 3, 5, 20, 100
+
+
+class Costs(Struct, frozen=True):
+    """Of one task. `commits` are those of transactions; a statement outside of one is its own. A
+    row
+    that is found by an index counts twice in `rows_read`: its entry, and the row.
+    """
+
+    requests: float
+    statements: float
+    commits: float
+    wal_records: float
+    wal_bytes: float
+    rows_read: float
+
+
+# The task, the list of tasks and the array are each in one request; so are fetching and reporting.
+MOST = {
+    "script": Costs(3, 17, 3, 175, 21_000, 310),
+    "command": Costs(3, 17, 3, 175, 21_000, 310),
+    "list": Costs(0.15, 0.9, 0.15, 145, 22_000, 220),
+    "array": Costs(5, 28, 5, 320, 38_000, 620),
+}
+
+
+class Mode:
+    """A leader, and a node that runs what it gets at once."""
+
+    def __init__(self, pool: Pool, node_id: NodeId, memory: LeaderMemory) -> None:
+        self.pool, self.node_id, self.memory = pool, node_id, memory
+        self.requests = 0
+        self._announced = 0
+
+    @classmethod
+    async def open(cls, pool: Pool) -> "Mode":
+        node = await pool.offer()
+        memory = LeaderMemory(pool.services)
+        await memory.begin()
+        await memory.load_more()
+        return cls(pool, node.node_id, memory)
+
+    async def run(self, sent: Awaitable[Any], report: Callable[[Grant], list[Report]]) -> None:
+        """Whatever was granted ends in one report; it goes on until nothing is granted."""
+        await sent
+        self.requests += 1
+        while grants := await self._lead_and_fetch():
+            reports = [each for grant in grants for each in report(grant)]
+            answers = await self.pool.report(self.node_id, *reports)
+            assert answers == ["accepted"] * len(reports)
+            self.requests += 2
+
+    async def _lead_and_fetch(self) -> list[Grant]:
+        await schedule_once(self.pool.services, self.pool.leads, self.memory)
+        self._announced = (await notify_once(self.pool.services, self._announced)).place
+        return await self.pool.fetch(self.node_id)
+
+
+def ends(grant: Grant) -> list[Report]:
+    return [Started(lease_of(grant)), done(grant)]
+
+
+def items_end(grant: Grant) -> list[Report]:
+    items = [item for part in grant.items for item in range(part.start, part.end)]
+    return [Started(lease_of(grant)), succeeded(grant, *items, seconds=0.0), done(grant)]
+
+
+async def run_mode(mode: Mode, name: str) -> int:
+    """How many tasks it was."""
+    services, alice = mode.pool.services, mode.pool.alice
+    short = request(expected_seconds=0.01)
+    if name == "list":
+        await mode.run(submit_many(services, alice, [short] * _LINE, None), ends)
+        return _LINE
+    if name == "array":
+        await mode.run(submit(services, alice, replace(short, items=_ITEMS), None), items_end)
+        return 1
+    command: TaskRequest = replace(short, spec=CommandSpec(("/bin/true",)))
+    await mode.run(submit(services, alice, command if name == "command" else short, None), ends)
+    return 1
+
+
+async def count(mode: Mode, name: str, statements: Statements) -> Costs:
+    for _ in range(_WARM):
+        await run_mode(mode, name)
+    before, mode.requests, _ = await _stats(mode.pool), 0, statements.take()
+    tasks = sum([await run_mode(mode, name) for _ in range(_ROUNDS)])
+    sent = statements.take()
+    after = await _stats(mode.pool)
+    wal_records, wal_bytes, rows_read = (b - a for a, b in zip(before, after, strict=True))
+    begun = sum(each.startswith("BEGIN") for each in sent)
+    ended = sum(each.startswith("COMMIT") for each in sent)
+    plain = [each for each in sent if not each.startswith(("BEGIN", "COMMIT"))]
+    assert begun == ended
+    return Costs(
+        mode.requests / tasks,
+        len(plain) / tasks,
+        ended / tasks,
+        wal_records / tasks,
+        wal_bytes / tasks,
+        rows_read / tasks,
+    )
+
+
+async def _stats(pool: Pool) -> tuple[int, int, int]:
+    """Of the one connection that all of this uses. It counts at the end of a transaction, so the
+    second look has all of the first."""
+    for _ in range(2):
+        async with pool.services.database.statement() as connection:
+            row = await connection.fetchrow(_COUNTED)
+    assert row is not None
+    return int(row["wal_records"]), int(row["wal_bytes"]), int(row["rows_read"])
+
+
+@pytest.mark.parametrize("name", MOST)
+async def test_a_task_costs_no_more_than_it_did(
+    statements: Statements, pool: Pool, name: str
+) -> None:
+    costs = await count(await Mode.open(pool), name, statements)
+    fields = Costs.__struct_fields__
+    over = {each for each in fields if getattr(costs, each) > getattr(MOST[name], each)}
+    assert not over, (over, costs)
