@@ -154,3 +154,30 @@ async def test_a_task_costs_no_more_than_it_did(
     fields = Costs.__struct_fields__
     over = {each for each in fields if getattr(costs, each) > getattr(MOST[name], each)}
     assert not over, (over, costs)
+
+
+_NODES = """
+INSERT INTO nodes (id, account_id, name, state, own_tasks_only, description, cores, memory_bytes,
+    disk_bytes, heartbeat_at)
+SELECT 'node_' || lpad(n::text, 26, '0'), $1, 'many', 'online', false,
+    '{"labels": [], "sandbox": {"driver": "bwrap"}}', 64, 2^40, 2^40, now()
+FROM generate_series(1, 2000) AS n
+"""
+_DEVICES = """
+INSERT INTO devices (id, node_id, uuid, position, kind, description, model, memory_bytes,
+    price_micro_per_hour, standing)
+SELECT replace(nodes.id, 'node_', 'device_') || kind, nodes.id, nodes.id || kind, 0, kind,
+    '{"vendor": "NVIDIA"}', 'A100', 2^35, 5, 'bound'
+FROM nodes, (VALUES ('cpu'), ('gpu')) AS of_kind (kind) WHERE name = 'many'
+"""
+
+
+async def test_a_submission_does_not_read_all_devices(pool: Pool) -> None:
+    await pool.sql(_NODES, pool.bob)
+    await pool.sql(_DEVICES)
+    await pool.give(pool.alice, 10**12)
+    await pool.submit()
+    before = await _stats(pool)
+    await pool.submit()
+    rows_read = (await _stats(pool))[2] - before[2]
+    assert rows_read < 1_000, rows_read

@@ -30,13 +30,25 @@ SELECT address, available_micro, coalesce(max_queued_tasks, :quotas.queued) AS q
     earlier.ids, earlier.hashes, earlier.keys,
     ARRAY(
         -- A task takes, and pays for, the share of a CPU that its cores make up.
+        -- Of a kind with very many offers, a large machine beyond the first may cost less for a few
+        -- cores: then the least that it could be.
         SELECT (
-            SELECT min(price_micro_per_hour * CASE WHEN kind = 'cpu'
-                THEN greatest(1, 1000 * wanted.cores / nodes.cores) ELSE 1000 END)
-                / 1000 * wanted.number
-            FROM devices JOIN nodes ON nodes.id = node_id
-            WHERE is_present AND standing = 'bound' AND nodes.state = 'online'
-                AND (wanted.kind IS NULL OR kind = wanted.kind)
+            SELECT min(offer.micro) / 1000 * wanted.number
+            FROM (VALUES ('cpu'), ('gpu')) AS of_kind (kind), LATERAL (
+                SELECT least(
+                    min(price_micro_per_hour * CASE WHEN of_kind.kind = 'cpu'
+                        THEN greatest(1, 1000 * wanted.cores / first.cores) ELSE 1000 END),
+                    CASE WHEN of_kind.kind = 'cpu' AND count(*) = 64
+                        THEN max(price_micro_per_hour) END) AS micro
+                FROM (
+                    SELECT price_micro_per_hour, nodes.cores
+                    FROM devices JOIN nodes ON nodes.id = node_id
+                    WHERE is_present AND standing = 'bound' AND nodes.state = 'online'
+                        AND devices.kind = of_kind.kind
+                    ORDER BY devices.kind, price_micro_per_hour LIMIT 64
+                ) AS first
+            ) AS offer
+            WHERE wanted.kind IS NULL OR of_kind.kind = wanted.kind
         )
         FROM unnest((SELECT :cores::bigint[]), (SELECT :device_counts::bigint[]),
             (SELECT :device_kinds::text[])) WITH ORDINALITY AS wanted (cores, number, kind, place)
