@@ -15,6 +15,7 @@ from potluck.decide.failure_record import (
     MOST_SPARED,
     NO_RECORD,
     PAID_FOR_SPARED,
+    SHORT_SECONDS,
     FailureRecord,
     FailureRecords,
     has_costly_outliers,
@@ -234,5 +235,6 @@ def _counted(reason: EndReason) -> str:
 def test_the_numbers_on_the_page_are_those_of_the_code() -> None:
     section = SECURITY.read_text().partition("## Ends of attempts\n")[2].partition("\n## ")[0]
     text = re.sub(r"\s+", " ", section)
-    assert f"spared {FIRST_SPARED} times, and up to {MOST_SPARED} times" in text
+    assert f"spared {FIRST_SPARED} times for at most five minutes each, and up" in text
+    assert f"up to {MOST_SPARED} times" in text and SHORT_SECONDS == 300
     assert PAID_FOR_SPARED == 100 and "a hundredth of what the account paid" in text

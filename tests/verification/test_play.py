@@ -65,6 +65,7 @@ def test_a_consumer_gains_nothing_by_cancelling_by_silence_or_without_credit() -
 
 def test_without_the_bound_a_consumer_would_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_record, "FIRST_SPARED", 10**9)
+    monkeypatch.setattr(failure_record, "SHORT_SECONDS", 10.0**9)
     (gain,) = gains("time_limit", role="consumer")
     assert gain.gain > 0.5
 

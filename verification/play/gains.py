@@ -6,13 +6,8 @@ from msgspec import Struct
 
 from potluck.model.ids import AccountId
 from potluck.model.task import EndReason
-from verification.play.market import (
-    PRICE_MICRO_PER_HOUR,
-    Market,
-    MarketSize,
-    consumer_id,
-    provider_id,
-)
+from verification.play.market import PRICE_MICRO_PER_HOUR, Market, MarketSize
+from verification.play.market_records import consumer_id, provider_id
 from verification.play.plays import Play, consumer_plays, provider_plays
 
 LARGEST_GAIN = 0.01
@@ -29,6 +24,7 @@ class PlaySummary(Struct, frozen=True):
     seed: int
     size: MarketSize
     largest_gain: float
+    honest_loss: float  # what honest providers forfeit of what they earn, while all are honest
     gains: list[Gain]
 
     @property
@@ -52,7 +48,9 @@ def measure_gains(size: MarketSize, seed: int, only: Iterable[str] = ()) -> Play
                 gain = worth(market, players) / worth(base, players) - 1
                 ends = market.reasons[EndReason(name.partition(",")[0])]
                 gains.append(Gain(role, name, round(gain, 4), ends))
-    return PlaySummary(seed, size, max(each.gain for each in gains), gains)
+    earned = sum(each.earned_micro for each in base.totals.values())
+    loss = round(base.forfeited_micro / max(1, earned), 6)
+    return PlaySummary(seed, size, max(each.gain for each in gains), loss, gains)
 
 
 def _run(size: MarketSize, seed: int, plays: dict[AccountId, Play]) -> Market:

@@ -45,12 +45,17 @@ from potluck.model.usage import Usage
 from verification.play.market_records import (
     START,
     EndRecord,
+    KeptReward,
     NodeRecord,
     Run,
     SliceEnd,
     TaskRecord,
     at_checkpoint,
+    consumer_id,
     free_node,
+    judge_kept,
+    node_id_of,
+    owner_of,
     virtual_time,
 )
 from verification.play.plays import LIMIT_SECONDS, Conduct, Play, honest, new_task
@@ -90,12 +95,15 @@ class Market:
         self._count = 0
         self._tasks: dict[TaskId, TaskRecord] = {}
         self._running: dict[AttemptId, Run] = {}
-        self._nodes = {_node_id(number): NodeRecord() for number in range(size.providers)}
-        self._ends: dict[AccountId, list[tuple[AccountId, bool]]] = defaultdict(list)
+        self._nodes = {node_id_of(number): NodeRecord() for number in range(size.providers)}
+        # Of its tasks: whose node, whether it succeeded there, and in what time.
+        self._ends: dict[AccountId, list[tuple[AccountId, bool, float]]] = defaultdict(list)
+        self._kept: list[KeptReward] = []
         self._spared: dict[AccountId, list[tuple[float, int]]] = defaultdict(list)
         self._charges: dict[AccountId, list[int]] = defaultdict(list)  # of its attempts
         self.totals: dict[AccountId, AccountTotals] = defaultdict(AccountTotals)
         self.reasons: Counter[EndReason] = Counter()
+        self.forfeited_micro = 0
 
     def run(self) -> None:
         for node_id in self._nodes:
@@ -158,7 +166,7 @@ class Market:
 
     def _start(self, assignment: Assignment, now: float) -> None:
         task = self._tasks[assignment.task_id]
-        provider = _owner(assignment.node_id)
+        provider = owner_of(assignment.node_id)
         play = self._plays.get(provider) or self._plays.get(task.account_id) or honest
         conduct = play(task.task, self._chance)
         self._count += 1
@@ -179,7 +187,7 @@ class Market:
         seconds = DEFAULT_TIMES.funded_seconds(LIMIT_SECONDS)
         return Billable(
             consumer_id=self._tasks[attempt.task_id].account_id,
-            provider_id=_owner(attempt.node_id),
+            provider_id=owner_of(attempt.node_id),
             price_micro_per_hour=assignment.price_micro_per_hour,
             hold_micro=hold_micro(assignment.price_micro_per_hour, seconds),
             run_seconds_limit=LIMIT_SECONDS,
@@ -233,10 +241,17 @@ class Market:
             task.task = replace(task.task, seconds=task.task.seconds - seconds)
         self.reasons[conduct.reason] += 1
         self._settle(change, conduct, now)
+        if change.held_back_micro and change.state is AttemptState.FAILED:
+            charged = locked.billable.charged_micro + change.settlement.cost_micro
+            billable = replace(
+                locked.billable, charged_micro=charged, held_back_micro=change.held_back_micro
+            )
+            self._kept.append(KeptReward(now, seconds, attempt.node_id, attempt.task_id, billable))
         self._count_for_node(change, task)
         self._scheduler.drop_running(attempt.id, now)
         self._scheduler.put_node(self._node(attempt.node_id))
         self._continue(change, task, now)
+        self._judge(now)
 
     def _locked(self, run: Run, conduct: Conduct, now: float) -> LockedAttempt:
         attempt, task = run.attempt, self._tasks[run.attempt.task_id]
@@ -277,9 +292,11 @@ class Market:
         spared = [each for each in self._spared[consumer] if each[0] > now - _SPARED_SECONDS]
         self._spared[consumer] = spared
         elsewhere: list[bool] = []
-        for owner, has_succeeded in reversed(self._ends[consumer]):
-            if owner != _owner(node_id):
+        usual_seconds = 0.0
+        for owner, has_succeeded, seconds in reversed(self._ends[consumer]):
+            if owner != owner_of(node_id):
                 elsewhere.append(has_succeeded)
+                usual_seconds = max(usual_seconds, seconds if has_succeeded else 0.0)
                 if len(elsewhere) == NEWEST_ENDS:
                     break
         others = [
@@ -299,7 +316,21 @@ class Market:
             is_node_doubted,
             sum(micro for _, micro in spared),
             sum(self._charges[consumer][-NEWEST_TASKS:]),
+            usual_seconds,
+            owner_seconds=run_seconds,
         )
+
+    def _judge(self, now: float) -> None:
+        """As `judge_failures` in slices.py."""
+
+        def find_record(kept: KeptReward) -> FailureRecord:
+            consumer = self._tasks[kept.task_id].account_id
+            return self._failure_record(consumer, kept.node_id, now)
+
+        self._kept, judged = judge_kept(self._kept, self._tasks, find_record, now)
+        for kept, settlement in judged:
+            self.totals[owner_of(kept.node_id)].earned_micro += settlement.release_micro
+            self.forfeited_micro += settlement.forfeit_micro
 
     def _settle(self, change: AttemptChange, conduct: Conduct, now: float) -> None:
         billable, settlement = change.attempt.billable, change.settlement
@@ -354,10 +385,21 @@ class Market:
             until = change.task.not_before
             at = now if until is None else (until - START) / timedelta(seconds=1)
             self._push(max(now, at), self._waiting(change.attempt.task_id))
-        elif change.state in (AttemptState.SUCCEEDED, AttemptState.FAILED):
-            ends = self._ends[task.account_id]
-            ends.append((_owner(node_id), change.state is AttemptState.SUCCEEDED))
-            del ends[: -20 * NEWEST_ENDS]
+        else:
+            task.is_over = True
+            self._note_end(change, task, now)
+
+    def _note_end(self, change: AttemptChange, task: TaskRecord, now: float) -> None:
+        if change.state not in (AttemptState.SUCCEEDED, AttemptState.FAILED):
+            return
+        node_id, started_at = change.attempt.node_id, change.attempt.billable.started_at
+        seconds = now - (started_at - START) / timedelta(seconds=1) if started_at else 0.0
+        has_succeeded = change.state is AttemptState.SUCCEEDED
+        if has_succeeded:
+            task.succeeded = (node_id, seconds)
+        ends = self._ends[task.account_id]
+        ends.append((owner_of(node_id), has_succeeded, seconds))
+        del ends[: -20 * NEWEST_ENDS]
 
     def _is_idle(self, node_id: NodeId) -> bool:
         return all(run.attempt.node_id != node_id for run in self._running.values())
@@ -367,21 +409,4 @@ class Market:
         return ends.finished, ends.lost, ends.outliers
 
     def _node(self, node_id: NodeId) -> FreeNode:
-        return free_node(node_id, _owner(node_id), PRICE_MICRO_PER_HOUR, self._counts(node_id))
-
-
-def consumer_id(number: int) -> AccountId:
-    return AccountId(f"consumer {number:03}")
-
-
-def provider_id(number: int) -> AccountId:
-    return AccountId(f"provider {number:03}")
-
-
-def _node_id(number: int) -> NodeId:
-    return NodeId(provider_id(number))
-
-
-def _owner(node_id: NodeId) -> AccountId:
-    """Each provider has one node, with the name of the account."""
-    return AccountId(node_id)
+        return free_node(node_id, owner_of(node_id), PRICE_MICRO_PER_HOUR, self._counts(node_id))

@@ -1,15 +1,21 @@
 """What a simulated market keeps about its attempts, nodes and tasks."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.decide.charges import Billable
-from potluck.decide.failure_record import is_doubted, node_reliability
+from potluck.decide.charges import Billable, Settlement, held_back_entries, judge
+from potluck.decide.failure_record import (
+    UNJUDGED_SECONDS,
+    FailureRecord,
+    is_doubted,
+    node_reliability,
+)
 from potluck.decide.types import FreeDevice, FreeNode, RunningAttempt
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
-from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
+from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.task import GIB
 from verification.play.plays import Conduct, PlayedTask
 
@@ -30,6 +36,16 @@ class NodeRecord(Struct):
     ends: list[EndRecord] = []
 
 
+class KeptReward(Struct, frozen=True):
+    """Of an attempt that failed: it is paid or forfeited once it can be judged."""
+
+    ended_at: float
+    seconds: float
+    node_id: NodeId
+    task_id: TaskId
+    billable: Billable  # after its end
+
+
 class TaskRecord(Struct):
     account_id: AccountId
     task: PlayedTask
@@ -40,6 +56,8 @@ class TaskRecord(Struct):
     nodes_lost: set[NodeId] = set()
     failed_on: set[NodeId] = set()
     refutable: list[EndRecord] = []  # where it failed, and that was not counted yet
+    is_over: bool = False
+    succeeded: tuple[NodeId, float] | None = None  # where, and how long it took
 
 
 class Run(Struct):
@@ -97,3 +115,45 @@ def free_node(
         is_doubted=is_doubted(*counts),
         wallet=owner,
     )
+
+
+def judge_kept(
+    kept_rewards: list[KeptReward],
+    tasks: Mapping[TaskId, TaskRecord],
+    find_record: Callable[[KeptReward], FailureRecord],
+    now: float,
+) -> tuple[list[KeptReward], list[tuple[KeptReward, Settlement]]]:
+    """Those that wait, and those that are judged."""
+    waiting: list[KeptReward] = []
+    judged: list[tuple[KeptReward, Settlement]] = []
+    for kept in kept_rewards:
+        task, record = tasks[kept.task_id], find_record(kept)
+        if task.succeeded is not None and task.succeeded[0] != kept.node_id:
+            record = replace(record, refuting_seconds=task.succeeded[1])
+        believed = record.believed_seconds(kept.seconds) if task.is_over else None
+        if believed is None and now > kept.ended_at + UNJUDGED_SECONDS:
+            believed = kept.seconds
+        if believed is None:
+            waiting.append(kept)
+            continue
+        settlement = judge(kept.billable, believed)
+        assert not sum(side.amount_micro for side in held_back_entries(kept.billable, settlement))
+        judged.append((kept, settlement))
+    return waiting, judged
+
+
+def consumer_id(number: int) -> AccountId:
+    return AccountId(f"consumer {number:03}")
+
+
+def provider_id(number: int) -> AccountId:
+    return AccountId(f"provider {number:03}")
+
+
+def node_id_of(number: int) -> NodeId:
+    return NodeId(provider_id(number))
+
+
+def owner_of(node_id: NodeId) -> AccountId:
+    """Each provider has one node, with the name of the account."""
+    return AccountId(node_id)

@@ -20,6 +20,7 @@ _STOPPED_SECONDS = 84.0
 _SLICE_SECONDS = DEFAULT_TIMES.slice_seconds
 # Of a node's attempts: `failure_record.py` doubts a node from a quarter on.
 _BELOW_DOUBT = 0.2
+_SOMETIMES = 0.05  # with claims of an hour, a tenth of its time
 _RARELY = 0.006  # with the longest claims, nearly a tenth of its time
 
 
@@ -108,6 +109,9 @@ def provider_plays() -> dict[str, Play]:
     plays[f"{limit}, below doubt"] = _seldom(idle, _BELOW_DOUBT)
     plays[f"{limit}, below doubt, with a made-up log"] = _seldom(idle_with_log, _BELOW_DOUBT)
     plays[f"{limit}, rarely, with a made-up log"] = _seldom(idle_with_log, _RARELY)
+    failed = EndReason.EXIT_STATUS
+    an_hour = _claim(failed, 3600.0, log=True)
+    plays[f"{failed}, after an hour, with a made-up log"] = _seldom(an_hour, _SOMETIMES)
     lost = EndReason.LEASE_EXPIRED
     plays[f"{lost}, checkpoints never sent"] = _every_other(_drop(lost))
     plays[f"{lost}, after each checkpoint"] = _drop_after_checkpoint(lost)

@@ -71,15 +71,18 @@ class Settlement(Struct, frozen=True):
     release_micro: int = 0  # of what was held back: to the provider
     reversal_micro: int = 0  # of what was held back: to the consumer
     shortfall_micro: int = 0  # what the hold did not cover
+    kept_micro: int = 0  # from the hold, and held back
+    forfeit_micro: int = 0  # of what was held back: to the operator
 
     @property
     def cost_micro(self) -> int:
         """By how much the consumer pays more than before."""
-        return self.charge_micro - self.reversal_micro
+        return self.charge_micro + self.kept_micro - self.reversal_micro
 
     @property
     def resolved_micro(self) -> int:
-        return self.release_micro + self.reversal_micro
+        """By how much less is held back than before."""
+        return self.release_micro + self.reversal_micro + self.forfeit_micro - self.kept_micro
 
 
 class SliceCharge(Struct, frozen=True):
@@ -129,6 +132,24 @@ def settle(work: Billable, cost: int) -> Settlement:
     return Settlement(0, work.held_back_micro - reversal, reversal)
 
 
+def keep_back(settlement: Settlement) -> Settlement:
+    """The consumer pays the same; the provider's reward is held back until it is judged."""
+    return replace(settlement, charge_micro=0, release_micro=0, kept_micro=settlement.charge_micro)
+
+
+def judge(work: Billable, believed_seconds: float) -> Settlement:
+    """Of a reward that was kept back: pays what is believed or secured, and forfeits the rest.
+
+    The consumer gets nothing back: its code decides how an attempt ends, and may fail on purpose.
+    """
+    assert work.started_at is not None, "what did not start has no reward"
+    believed = work.started_at + timedelta(seconds=believed_seconds)
+    earned = max(cost_micro(work, believed), secured_micro(work, believed))
+    paid = work.charged_micro - work.held_back_micro
+    release = min(max(0, earned - paid), work.held_back_micro)
+    return Settlement(release_micro=release, forfeit_micro=work.held_back_micro - release)
+
+
 def charge_slice(
     work: Billable, now: datetime, available_micro: int, times: SettleTimes
 ) -> SliceCharge:
@@ -164,18 +185,19 @@ def hold_entries(consumer_id: AccountId, amount_micro: int) -> tuple[LedgerSide,
 
 def settle_entries(work: Billable, settlement: Settlement) -> tuple[LedgerSide, ...]:
     """Pays the provider, and returns the rest to the consumer."""
-    charge = settlement.charge_micro
-    assert 0 <= charge <= work.hold_micro
+    charge, kept = settlement.charge_micro, settlement.kept_micro
+    assert 0 <= charge + kept <= work.hold_micro and min(charge, kept) == 0
+    purse = Purse.HELD_BACK if kept else Purse.AVAILABLE
     paid = (
-        LedgerSide(work.consumer_id, EntryKind.CHARGE, Purse.HELD, -charge),
-        LedgerSide(work.provider_id, EntryKind.REWARD, Purse.AVAILABLE, charge),
+        LedgerSide(work.consumer_id, EntryKind.CHARGE, Purse.HELD, -charge - kept),
+        LedgerSide(work.provider_id, EntryKind.REWARD, purse, charge + kept),
     )
     return (
-        *(paid if charge else ()),
+        *(paid if charge or kept else ()),
         *_moved(
             work.consumer_id,
             EntryKind.REFUND,
-            work.hold_micro - charge,
+            work.hold_micro - charge - kept,
             Purse.HELD,
             Purse.AVAILABLE,
         ),
@@ -184,8 +206,12 @@ def settle_entries(work: Billable, settlement: Settlement) -> tuple[LedgerSide, 
 
 
 def held_back_entries(work: Billable, settlement: Settlement) -> tuple[LedgerSide, ...]:
-    """Pays rewards that were held back, or returns them to the consumer, and takes the fee."""
-    reversal = settlement.reversal_micro
+    """Pays rewards that were held back, returns or forfeits them, and takes the fee."""
+    reversal, forfeit = settlement.reversal_micro, settlement.forfeit_micro
+    forfeited = (
+        LedgerSide(work.provider_id, EntryKind.REVERSAL, Purse.HELD_BACK, -forfeit),
+        LedgerSide(None, EntryKind.REVERSAL, Purse.FEES, forfeit),
+    )
     reversed_ = (
         LedgerSide(work.provider_id, EntryKind.REVERSAL, Purse.HELD_BACK, -reversal),
         LedgerSide(work.consumer_id, EntryKind.REVERSAL, Purse.AVAILABLE, reversal),
@@ -194,6 +220,7 @@ def held_back_entries(work: Billable, settlement: Settlement) -> tuple[LedgerSid
     return (
         *_moved(work.provider_id, EntryKind.RELEASE, released, Purse.HELD_BACK, Purse.AVAILABLE),
         *(reversed_ if reversal else ()),
+        *(forfeited if forfeit else ()),
         *_fee_entries(work, settlement.charge_micro + released),
     )
 

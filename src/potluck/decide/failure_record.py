@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from potluck.model.ids import AccountId, AttemptId
 
-# Uncharged failures of an account in 30 days: the first ones, so that a node cannot earn all
-# attempts of a new account's task; others, worth at most a hundredth of what the account paid for
-# its newest tasks. Without these bounds, a search that prints nothing unless it finds something
-# would be free until it does.
+# Uncharged failures of an account in 30 days: the first ones if they are short, so that a node
+# cannot earn all attempts of a new account's task; others, worth at most a hundredth of what the
+# account paid for its newest tasks. Without these bounds, a search that prints nothing unless it
+# finds something would be free until it does.
 FIRST_SPARED = 2
 MOST_SPARED = 10
 PAID_FOR_SPARED = 100
@@ -34,6 +34,13 @@ _DOUBTED_SHARE = 0.25
 # are not believed. A node could else fail seldom, but each time after the longest time allowed.
 NEWEST_OF_OWNER = 500
 _UNBELIEVED_SHARE = 0.1
+# What is short. The reward of a longer failure is held back until it can be compared with ends
+# elsewhere, or for some days if there are none.
+SHORT_SECONDS = 300.0
+UNJUDGED_SECONDS = 3 * 86_400.0
+# An outlier that took longer than such tasks do elsewhere is believed if that is less than this
+# share of the time of its owner's newest attempts.
+_LARGEST_EXCESS = 0.01
 
 
 class FailureRecord(Struct, frozen=True):
@@ -45,10 +52,14 @@ class FailureRecord(Struct, frozen=True):
     is_node_doubted: bool = False
     spared_micro: int = 0  # what these would have cost
     paid_micro: int = 0  # to other owners, for the account's newest tasks
+    usual_seconds: float = 0.0  # the longest success of such tasks elsewhere
+    refuting_seconds: float | None = None  # the longest success of this task elsewhere
+    owner_seconds: float = 0.0  # of the newest attempts for other accounts, by the node's owner
 
-    def may_spare(self, cost_micro: int) -> bool:
-        is_earned = PAID_FOR_SPARED * (self.spared_micro + cost_micro) <= self.paid_micro
-        return self.spared < (MOST_SPARED if is_earned else FIRST_SPARED)
+    def may_spare(self, cost_micro: int, seconds: float) -> bool:
+        if PAID_FOR_SPARED * (self.spared_micro + cost_micro) <= self.paid_micro:
+            return self.spared < MOST_SPARED
+        return self.spared < FIRST_SPARED and seconds <= SHORT_SECONDS
 
     @property
     def is_outlier(self) -> bool:
@@ -56,6 +67,17 @@ class FailureRecord(Struct, frozen=True):
         if self.ended_elsewhere < FEWEST_ENDS:
             return False
         return self.succeeded_elsewhere >= _OUTLIER_SHARE * self.ended_elsewhere
+
+    def believed_seconds(self, seconds: float) -> float | None:
+        """How much of a failed attempt's time is paid for; None if nothing can be compared yet."""
+        if self.refuting_seconds is not None:
+            return min(seconds, self.refuting_seconds)
+        if self.ended_elsewhere < FEWEST_ENDS:
+            return None
+        is_long = seconds - self.usual_seconds > _LARGEST_EXCESS * self.owner_seconds
+        if self.is_outlier and (is_long or self.is_node_doubted):
+            return min(seconds, self.usual_seconds)
+        return seconds
 
 
 NO_RECORD = FailureRecord()

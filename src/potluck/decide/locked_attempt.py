@@ -1,6 +1,6 @@
 """An attempt as the transaction that may end it reads it."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
@@ -41,3 +41,14 @@ class LockedAttempt(Struct, frozen=True):
     now: datetime
     has_share: bool = True  # False while another attempt of its line holds it
     has_heirs: bool = False  # whether others of its line wait for its share
+
+    @property
+    def ran_seconds(self) -> float:
+        """Until now; 0 if it has not started."""
+        started_at = self.billable.started_at
+        return 0.0 if started_at is None else (self.taken_at - started_at) / timedelta(seconds=1)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it runs on a node of the account whose task it is."""
+        return self.billable.consumer_id == self.billable.provider_id

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from potluck.server.flow.settle.slices import resolve_lost, settle_slices
+from potluck.server.flow.settle.slices import judge_failures, resolve_lost, settle_slices
 from potluck.server.services import Services
 from potluck.store.scheduler.leader import Leadership
 
@@ -15,4 +15,5 @@ class SettleLoop:
     async def run_once(self) -> None:
         await settle_slices(self._services, self._leadership)
         await resolve_lost(self._services, self._leadership)
+        await judge_failures(self._services, self._leadership)
         await asyncio.sleep(self._services.settings.settle_poll_seconds)

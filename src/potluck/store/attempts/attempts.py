@@ -303,6 +303,9 @@ def _failure_record(row: Any) -> FailureRecord:
         is_doubted(*node_ends) or has_costly_outliers(row["run_seconds"], row["outlier_seconds"]),
         row["spared_micro"],
         row["paid_micro"],
+        row["usual_seconds"],
+        row["refuting_seconds"],
+        row["run_seconds"],
     )
 
 

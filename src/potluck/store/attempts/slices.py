@@ -1,10 +1,12 @@
 """Charges of attempts that run, and of lost ones whose reward is held back."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from msgspec import Struct
 
 from potluck.decide.charges import Settlement, SliceCharge
+from potluck.decide.failure_record import UNJUDGED_SECONDS
 from potluck.decide.locked_attempt import LockedAttempt
 from potluck.model.ids import AccountId, AttemptId
 from potluck.store.database import Connection
@@ -18,6 +20,11 @@ class ChargedSlice(Struct, frozen=True):
     due: SliceCharge
 
 
+class UnjudgedFailure(Struct, frozen=True):
+    seconds: float  # that it ran
+    has_waited: bool  # so long that it is paid, whatever it can be compared with
+
+
 async def list_due(connection: Connection, limit: int) -> list[AttemptId]:
     """Attempts whose slice has ended, the longest overdue first."""
     return [row["id"] for row in await connection.fetch(*_sql.due(limit=limit))]
@@ -26,6 +33,13 @@ async def list_due(connection: Connection, limit: int) -> list[AttemptId]:
 async def list_unresolved(connection: Connection, limit: int) -> list[AttemptId]:
     """Lost attempts that cannot be re-adopted, and whose reward is held back."""
     return [row["id"] for row in await connection.fetch(*_sql.unresolved(limit=limit))]
+
+
+async def list_unjudged(connection: Connection, limit: int) -> dict[AttemptId, UnjudgedFailure]:
+    """Failed attempts whose reward is held back, of tasks that are over."""
+    unjudged = timedelta(seconds=UNJUDGED_SECONDS)
+    rows = await connection.fetch(*_sql.unjudged(unjudged_duration=unjudged, limit=limit))
+    return {row["id"]: UnjudgedFailure(row["seconds"], row["has_waited"]) for row in rows}
 
 
 async def lock_balances(

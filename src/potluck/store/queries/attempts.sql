@@ -115,8 +115,11 @@ SELECT attempts.id, spared.number AS spared, spared.micro AS spared_micro,
         ) AS newest JOIN attempts AS other ON other.task_id = newest.id
         WHERE other.provider_id <> other.consumer_id
     ) END AS paid_micro,
-    elsewhere.ended, elsewhere.succeeded, finished_attempts, lost_attempts, outlier_attempts,
-    of_owner.run_seconds, of_owner.outlier_seconds
+    elsewhere.ended, elsewhere.succeeded, elsewhere.usual_seconds, finished_attempts, lost_attempts,
+    outlier_attempts, of_owner.run_seconds, of_owner.outlier_seconds,
+    (SELECT max(extract(epoch FROM other.finished_at - other.started_at))::float8
+        FROM attempts AS other WHERE other.task_id = tasks.id AND other.state = 'succeeded'
+            AND other.provider_id <> attempts.provider_id) AS refuting_seconds
 FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id, LATERAL (
     -- At least what they would have cost: the reported time may be shorter.
     SELECT count(*) AS number, coalesce(sum(
@@ -127,9 +130,13 @@ FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id,
     WHERE other.consumer_id = attempts.consumer_id AND other.is_spared
         AND other.finished_at > now() - interval '30 days'
 ) AS spared, LATERAL (
-    SELECT count(*) AS ended, count(*) FILTER (WHERE newest.state = 'succeeded') AS succeeded
+    SELECT count(*) AS ended, count(*) FILTER (WHERE newest.state = 'succeeded') AS succeeded,
+        coalesce(max(newest.seconds), 0)::float8 AS usual_seconds
     FROM (
-        SELECT alike.state
+        SELECT alike.state, (
+            SELECT max(extract(epoch FROM other.finished_at - other.started_at))
+            FROM attempts AS other WHERE other.task_id = alike.id AND other.state = 'succeeded'
+                AND other.provider_id <> attempts.provider_id) AS seconds
         FROM unnest(ARRAY['succeeded', 'failed']) AS outcome, LATERAL (
             SELECT same.id, same.state FROM tasks AS same
             WHERE same.account_id || '/' || same.name || '/' || same.state || '/' || same.kind

@@ -7,12 +7,23 @@ SELECT id FROM attempts WHERE next_slice_at <= now() ORDER BY next_slice_at LIMI
 -- Lost ones whose reward is held back, and whose work nobody can take up again where they left it:
 -- it was granted to another, or its task is over.
 SELECT attempts.id FROM attempts JOIN tasks ON tasks.id = task_id
-WHERE held_back_micro > 0 AND attempts.finished_at IS NOT NULL
+WHERE held_back_micro > 0 AND attempts.finished_at IS NOT NULL AND attempts.state = 'lost'
     AND (tasks.finished_at IS NOT NULL
         OR CASE WHEN tasks.items IS NULL THEN EXISTS (SELECT FROM attempts AS later
                 WHERE later.task_id = tasks.id AND later.number > attempts.number)
             ELSE NOT tasks.pending @> attempts.remaining END)
 ORDER BY attempts.finished_at LIMIT :limit
+
+-- name: unjudged
+-- Failed ones whose reward is held back, once nothing can refute them any more. Some of them wait
+-- for ends to compare with: in no order, so that they do not keep others from their turn.
+SELECT attempts.id,
+    extract(epoch FROM attempts.finished_at - attempts.started_at)::float8 AS seconds,
+    attempts.finished_at < now() - :unjudged_duration::interval AS has_waited
+FROM attempts JOIN tasks ON tasks.id = task_id
+WHERE held_back_micro > 0 AND attempts.finished_at IS NOT NULL AND attempts.state = 'failed'
+    AND tasks.finished_at IS NOT NULL
+ORDER BY random() LIMIT :limit
 
 -- name: lock_balances
 SELECT account_id, available_micro FROM balances

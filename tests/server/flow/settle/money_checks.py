@@ -25,10 +25,10 @@ FROM attempts LEFT JOIN ledger_entries ON attempt_id = attempts.id GROUP BY atte
 _WRONG_FEES = """
 SELECT attempt_id, adoption, slice, fee_basis_points,
     sum(amount_micro) FILTER (WHERE kind IN ('reward', 'release') AND purse = 'available') AS paid,
-    sum(amount_micro) FILTER (WHERE purse = 'fees') AS fee
+    sum(amount_micro) FILTER (WHERE purse = 'fees' AND kind = 'fee') AS fee
 FROM ledger_entries JOIN attempts ON attempts.id = attempt_id
 GROUP BY attempt_id, adoption, slice, fee_basis_points
-HAVING coalesce(sum(amount_micro) FILTER (WHERE purse = 'fees'), 0) <> floor(
+HAVING coalesce(sum(amount_micro) FILTER (WHERE purse = 'fees' AND kind = 'fee'), 0) <> floor(
     fee_basis_points / 10000.0 * coalesce(sum(amount_micro) FILTER (
         WHERE kind IN ('reward', 'release') AND purse = 'available'), 0))
 """

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from potluck.decide.failure_record import UNJUDGED_SECONDS
 from potluck.model.account import Role
 from potluck.model.credit import RewardsTo
 from potluck.model.error import InvalidInput, NotFound, PotluckError
@@ -30,7 +31,7 @@ from potluck.server.flow.lease import lease
 from potluck.server.flow.settle.cancel import cancel
 from potluck.server.flow.settle.epochs import close_epoch
 from potluck.server.flow.settle.payouts import mark_paid
-from potluck.server.flow.settle.slices import resolve_lost, settle_slices
+from potluck.server.flow.settle.slices import judge_failures, resolve_lost, settle_slices
 from potluck.server.flow.submit.retry import retry_task
 from potluck.server.services import Services
 from potluck.store.database import Connection, Database
@@ -358,6 +359,7 @@ class MoneyHistory:
 
     async def resolve(self) -> None:
         await resolve_lost(self.pool.services, self.pool.leads)
+        await judge_failures(self.pool.services, self.pool.leads)
 
     async def finish(self) -> None:
         """With any reason that a node may report, plausible or not; half of them with success."""
@@ -456,6 +458,9 @@ class MoneyHistory:
             await cancel(self.pool.services, task["account_id"], task["id"])
             await self.check()  # the next one may return credit
         while await resolve_lost(self.pool.services, self.pool.leads):
+            pass
+        await self._move_clock(UNJUDGED_SECONDS)
+        while await judge_failures(self.pool.services, self.pool.leads):
             pass
         await self.end_epoch()
         await self.check()

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from potluck.decide.failure_record import FEWEST_ENDS, FIRST_SPARED, PAID_FOR_SPARED
+from potluck.decide.failure_record import FEWEST_ENDS, FIRST_SPARED, PAID_FOR_SPARED, SHORT_SECONDS
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput
 from potluck.model.ids import NodeId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow.schedule.explain_node import explain_node
+from potluck.server.flow.settle.slices import judge_failures
 from potluck.store.attempts import attempts
 from potluck.store.identity import accounts
 from potluck.wire.consumer import TaskView
@@ -50,6 +51,42 @@ async def run(owner: Pool, node_id: NodeId, reason: EndReason, text: str = "") -
     return grant
 
 
+async def pass_time(owner: Pool, grant: Grant, seconds: float) -> None:
+    """As if it had begun earlier."""
+    await owner.sql(
+        "UPDATE attempts SET started_at = started_at - make_interval(secs => $2) WHERE id = $1",
+        grant.attempt_id,
+        float(seconds),
+    )
+
+
+async def succeed(owner: Pool, node_id: NodeId, seconds: float) -> Grant:
+    grant = await begin(owner, node_id)
+    await pass_time(owner, grant, seconds)
+    assert await owner.report(node_id, done(grant, usage=used(seconds))) == ["accepted"]
+    return grant
+
+
+async def fail_after(owner: Pool, node_id: NodeId, seconds: float) -> Grant:
+    """With a log, as a node can make it up."""
+    grant = await begin(owner, node_id, "epoch 1\n")
+    await pass_time(owner, grant, seconds)
+    ended = done(grant, EndReason.EXIT_STATUS, exit_code=1, usage=used(seconds))
+    assert await owner.report(node_id, ended) == ["accepted"]
+    return grant
+
+
+async def rewards(pool: Pool) -> tuple[int, int, int]:
+    """Seconds that are held back for Bob, that he was paid, and that the operator got."""
+    bob = await pool.balance(pool.bob)
+    fees = await pool.sql(
+        "SELECT coalesce(sum(amount_micro), 0)::bigint FROM ledger_entries WHERE purse = 'fees'"
+    )
+    return tuple(  # type: ignore[return-value]
+        round(micro / SECOND_MICRO) for micro in (bob.held_back_micro, bob.available_micro, fees)
+    )
+
+
 async def priced_node(owner: Pool) -> NodeId:
     return (await owner.offer(price_micro_per_hour=HOUR_MICRO)).node_id
 
@@ -60,22 +97,35 @@ async def outliers(pool: Pool, node_id: NodeId) -> int:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [pytest.param("", 10, id="silent"), pytest.param("epoch 1\n", 30, id="log")],
+    ("text", "paid", "each", "charged"),
+    [
+        pytest.param("", 0, 10, 1, id="silent"),
+        pytest.param("", 0, 700, 3, id="silent and long, of a new account"),
+        pytest.param("", 200_000, 700, 1, id="silent and long"),
+        pytest.param("epoch 1\n", 0, 10, 3, id="log"),
+    ],
 )
 async def test_a_consumer_pays_for_one_attempt_that_left_nothing(
-    pool: Pool, text: str, seconds: int
+    pool: Pool, text: str, paid: int, each: int, charged: int
 ) -> None:
     """Else a node that idles and says `time_limit` earns the budget of all attempts."""
-    await pool.give(pool.alice, 10**9)
+    await pool.give(pool.alice, 10**12)
     node_id = await priced_node(pool)
-    task = await pool.submit(run_seconds=10.0, max_attempts=3)
+    if paid:
+        await pool.submit(name="earlier", run_seconds=float(paid))
+        await succeed(pool, node_id, paid)
+    task = await pool.submit(run_seconds=float(each), max_attempts=3)
     for _ in range(3):
-        await run(pool, node_id, EndReason.TIME_LIMIT, text)
+        grant = await begin(pool, node_id, text)
+        await pass_time(pool, grant, each)
+        report = done(grant, EndReason.TIME_LIMIT, usage=used(each))
+        assert await pool.report(node_id, report) == ["accepted"]
     ended = await pool.task(task.id)
     assert (ended.state, ended.reason) == (TaskState.FAILED, EndReason.TIME_LIMIT)
-    assert (await pool.balance(pool.bob)).available_micro == seconds * SECOND_MICRO
-    assert (await pool.balance(pool.alice)).available_micro == 10**9 - seconds * SECOND_MICRO
+    cost = (paid + charged * each) * SECOND_MICRO
+    bob = await pool.balance(pool.bob)
+    assert bob.available_micro + bob.held_back_micro == cost
+    assert (await pool.balance(pool.alice)).available_micro == 10**12 - cost
     await pool.check()
 
 
@@ -269,3 +319,99 @@ async def test_what_is_sent_away_waits_longer_each_time(pool: Pool) -> None:
     losses = "SELECT uncounted_losses FROM lock_attempts_to_settle(ARRAY[$1::text])"
     assert await pool.sql(losses, grant.attempt_id) == 3
     assert all(pause is not None and pause >= 0 for pause in pauses)
+
+
+async def test_a_failure_that_another_owner_refutes_earns_the_time_of_the_success(
+    pool: Pool,
+) -> None:
+    """A node that idles until the limit, with a made-up log, gains nothing by it."""
+    await pool.give(pool.alice, 10**11)
+    carol, node_id = await second_owner(pool), await priced_node(pool)
+    await pool.submit(run_seconds=20_000.0, max_attempts=3)
+    await fail_after(pool, node_id, 14_000)
+    assert await rewards(pool) == (14_000, 0, 0), "held back while the task is not over"
+    assert await judge_failures(pool.services, pool.leads) == 0
+    before = (await pool.balance(pool.alice)).available_micro
+    await succeed(carol, await priced_node(carol), 1_200)
+    assert await judge_failures(pool.services, pool.leads) == 1
+    assert await judge_failures(pool.services, pool.leads) == 0
+    assert await rewards(pool) == (0, 1_210, 12_790)
+    spent = before - (await pool.balance(pool.alice)).available_micro
+    assert spent == 1_200 * SECOND_MICRO, "a consumer gains nothing if its task fails on purpose"
+    await pool.check()
+
+
+async def test_what_checkpoints_secured_is_paid_although_it_was_refuted(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**11)
+    carol, node_id = await second_owner(pool), await priced_node(pool)
+    await pool.submit(run_seconds=20_000.0, max_attempts=3)
+    grant = await fail_after(pool, node_id, 14_000)
+    await pool.sql(
+        "UPDATE attempts SET checkpoint_at = started_at + interval '9000 s' WHERE id = $1",
+        grant.attempt_id,
+    )
+    await succeed(carol, await priced_node(carol), 60)
+    assert await judge_failures(pool.services, pool.leads) == 1
+    assert await rewards(pool) == (0, 9_000, 5_000)
+    await pool.check()
+
+
+async def test_a_failure_without_anything_to_compare_with_is_paid_after_some_days(
+    pool: Pool,
+) -> None:
+    await pool.give(pool.alice, 10**11)
+    node_id = await priced_node(pool)
+    await pool.submit(run_seconds=20_000.0, max_attempts=1)
+    await fail_after(pool, node_id, 14_000)
+    assert await judge_failures(pool.services, pool.leads) == 0
+    await pool.sql(
+        "UPDATE attempts SET started_at = started_at - interval '3 days',"
+        " finished_at = finished_at - interval '3 days'"
+    )
+    assert await judge_failures(pool.services, pool.leads) == 1
+    assert await rewards(pool) == (0, 14_000, 0)
+    await pool.check()
+
+
+async def test_a_failure_like_others_of_its_name_is_paid_in_full(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**11)
+    carol, node_id = await second_owner(pool), await priced_node(pool)
+    hers = await priced_node(carol)
+    await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", node_id)
+    for _ in range(FEWEST_ENDS):
+        await pool.submit(run_seconds=20_000.0, max_attempts=1)
+        await fail_after(carol, hers, 700)
+    await pool.sql("UPDATE nodes SET cordoned_at = NULL WHERE id = $1", node_id)
+    await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", hers)
+    await pool.submit(run_seconds=20_000.0, max_attempts=1)
+    await fail_after(pool, node_id, 14_000)
+    while await judge_failures(pool.services, pool.leads):
+        pass
+    assert await rewards(pool) == (0, 14_000, 0)
+    await pool.check()
+
+
+async def test_a_new_owner_earns_by_a_claim_what_such_tasks_take_elsewhere(pool: Pool) -> None:
+    """Of a task with one attempt, which nobody can refute."""
+    await pool.give(pool.alice, 10**11)
+    carol, node_id = await second_owner(pool), await priced_node(pool)
+    hers = await priced_node(carol)
+    await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", node_id)
+    for _ in range(FEWEST_ENDS):
+        await pool.submit(run_seconds=20_000.0, max_attempts=1)
+        await succeed(carol, hers, 1_200)
+    await pool.sql("UPDATE nodes SET cordoned_at = NULL WHERE id = $1", node_id)
+    await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", hers)
+    await pool.submit(run_seconds=20_000.0, max_attempts=1)
+    await fail_after(pool, node_id, 14_000)
+    assert await judge_failures(pool.services, pool.leads) == 1
+    assert await rewards(pool) == (0, 1_210, 12_790)
+    await pool.check()
+
+
+async def test_a_short_failure_is_paid_at_once(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**11)
+    node_id = await priced_node(pool)
+    await pool.submit(run_seconds=20_000.0, max_attempts=3)
+    await fail_after(pool, node_id, SHORT_SECONDS - 60)
+    assert await rewards(pool) == (0, SHORT_SECONDS - 60, 0)

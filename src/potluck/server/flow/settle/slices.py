@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from potluck.decide.charges import (
+    Settlement,
     charge_slice,
     held_back_entries,
+    judge,
     secured_micro,
     settle,
     slice_entries,
@@ -28,6 +30,7 @@ from potluck.server.flow.settle.end_many import end_many
 from potluck.server.services import Services
 from potluck.store.attempts import attempts, slices
 from potluck.store.attempts.slices import ChargedSlice
+from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
 from potluck.store.ledger import ledger
 from potluck.store.ledger.ledger import Movement
@@ -65,21 +68,53 @@ async def resolve_lost(services: Services, leadership: Leadership) -> int:
             for attempt in lost
             if attempt.state is AttemptState.LOST
         }
-        await slices.resolve(connection, settlements)
-        await ledger.append_many(
-            connection,
-            [
-                Movement(
-                    held_back_entries(attempt.billable, settlements[attempt.id]),
-                    attempt.id,
-                    attempt.adoption,
-                    attempt.billable.slices + 2,  # the end itself was the slice before
-                )
-                for attempt in lost
-                if attempt.id in settlements
-            ],
-        )
+        await _resolve(connection, lost, settlements)
     return len(settlements)
+
+
+async def judge_failures(services: Services, leadership: Leadership) -> int:
+    """Pays or forfeits what was held back for attempts that failed, once there is something to
+    compare them with, or nothing for long. Returns how many it judged.
+    """
+    async with services.database.transaction() as connection:
+        if not await leader.is_current(connection, leadership):
+            return 0
+        unjudged = await slices.list_unjudged(connection, _BATCH)
+        failed = await attempts.lock_many_for_end(connection, list(unjudged)) if unjudged else []
+        records = await attempts.failure_records(connection, list(unjudged)) if unjudged else {}
+        settlements: dict[AttemptId, Settlement] = {}
+        for attempt in failed:
+            failure = unjudged[attempt.id]
+            believed = records[attempt.id].believed_seconds(failure.seconds)
+            if believed is None and failure.has_waited:
+                believed = failure.seconds
+            # Another leader may have judged it.
+            if believed is not None and attempt.billable.held_back_micro > 0:
+                settlements[attempt.id] = judge(attempt.billable, believed)
+        await _resolve(connection, failed, settlements)
+    return len(settlements)
+
+
+async def _resolve(
+    connection: Connection,
+    locked: Sequence[LockedAttempt],
+    settlements: dict[AttemptId, Settlement],
+) -> None:
+    await slices.resolve(connection, settlements)
+    await ledger.append_many(
+        connection,
+        [
+            Movement(
+                held_back_entries(attempt.billable, settlements[attempt.id]),
+                attempt.id,
+                attempt.adoption,
+                # Behind those of its end: one, and one for what its hold did not cover.
+                attempt.billable.slices + 3,
+            )
+            for attempt in locked
+            if attempt.id in settlements
+        ],
+    )
 
 
 async def _charge(
