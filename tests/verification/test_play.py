@@ -11,7 +11,8 @@ from potluck.model.lease import AttemptState
 from potluck.model.task import END_REASONS, EndReason, Reporter
 from verification.play import market, market_records
 from verification.play.gains import LARGEST_GAIN, Gain, measure_gains
-from verification.play.market import Market, MarketSize, consumer_id
+from verification.play.market import Market
+from verification.play.market_records import MarketSize, consumer_id
 from verification.play.plays import consumer_plays, provider_plays
 
 _SMALL = MarketSize(providers=10, consumers=10, days=3)

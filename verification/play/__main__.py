@@ -10,7 +10,7 @@ import sys
 import msgspec
 
 from verification.play.gains import measure_gains
-from verification.play.market import MarketSize
+from verification.play.market_records import MarketSize
 
 _SIZE = MarketSize()
 

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from potluck.model.ids import AccountId
 from potluck.model.task import EndReason
-from verification.play.market import PRICE_MICRO_PER_HOUR, Market, MarketSize
-from verification.play.market_records import consumer_id, provider_id
+from verification.play.market import PRICE_MICRO_PER_HOUR, Market
+from verification.play.market_records import MarketSize, consumer_id, provider_id
 from verification.play.plays import Play, consumer_plays, provider_plays
 
 LARGEST_GAIN = 0.01

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import timedelta
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.decide import attempt_change
@@ -44,8 +43,10 @@ from potluck.model.terms import TaskKind
 from potluck.model.usage import Usage
 from verification.play.market_records import (
     START,
+    AccountTotals,
     EndRecord,
     KeptReward,
+    MarketSize,
     NodeRecord,
     Run,
     SliceEnd,
@@ -67,19 +68,6 @@ _MEAN_SECONDS = 20 * 60.0
 _MUCH = 10**15
 _GPU = Requirements(device_kind=DeviceKind.GPU)
 _LIMITS = Limits(run_seconds=LIMIT_SECONDS)
-
-
-class MarketSize(Struct, frozen=True):
-    providers: int = 20
-    consumers: int = 20
-    days: float = 30.0
-
-
-class AccountTotals(Struct):
-    earned_micro: int = 0
-    paid_micro: int = 0
-    run_seconds: float = 0.0  # in which nodes really ran its code
-    attempts: int = 0
 
 
 class Market:

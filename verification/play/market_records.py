@@ -22,6 +22,19 @@ from verification.play.plays import Conduct, PlayedTask
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
+class MarketSize(Struct, frozen=True):
+    providers: int = 20
+    consumers: int = 20
+    days: float = 30.0
+
+
+class AccountTotals(Struct):
+    earned_micro: int = 0
+    paid_micro: int = 0
+    run_seconds: float = 0.0  # in which nodes really ran its code
+    attempts: int = 0
+
+
 class EndRecord(Struct):
     node_id: NodeId
     consumer_id: AccountId
