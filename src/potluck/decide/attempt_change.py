@@ -18,7 +18,7 @@ from potluck.decide.arrays.items import (
     decide_after_range,
 )
 from potluck.decide.charges import Settlement, cost_micro, keep_back, secured_micro, settle
-from potluck.decide.failure_record import NO_RECORD, SHORT_SECONDS, FailureRecord
+from potluck.decide.failure_record import NO_RECORD, FailureRecord
 from potluck.decide.lifecycle import attempt_may_become, is_nodes_fault, task_may_become
 from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.retry_policy import (
@@ -308,11 +308,9 @@ def _judged(
     is_unbelieved = record.is_outlier and record.is_node_doubted
     uncharged = _uncharged(change)
     saved_micro = change.charge_micro - uncharged.charge_micro
-    seconds = change.attempt.ran_seconds
-    may_spare = record.may_spare(saved_micro, seconds)
+    may_spare = record.may_spare(saved_micro, change.attempt.ran_seconds)
     is_spared = is_empty and (is_retried or record.is_outlier) and may_spare
-    # A node could gain by a long failure that it made up. Accepted items count by themselves.
-    if seconds > SHORT_SECONDS and change.attempt.array is None and not change.attempt.is_own:
+    if change.attempt.is_judged_later:
         change = replace(change, settlement=keep_back(change.settlement))
     return replace(
         uncharged if is_spared or is_unbelieved else change,

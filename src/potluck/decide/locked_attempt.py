@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from potluck.decide.arrays.items import ArrayPart, HeldRange
 from potluck.decide.charges import Billable
+from potluck.decide.failure_record import SHORT_SECONDS
 from potluck.decide.retry_policy import History
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
@@ -49,6 +50,9 @@ class LockedAttempt(Struct, frozen=True):
         return 0.0 if started_at is None else (self.taken_at - started_at) / timedelta(seconds=1)
 
     @property
-    def is_own(self) -> bool:
-        """Whether it runs on a node of the account whose task it is."""
-        return self.billable.consumer_id == self.billable.provider_id
+    def is_judged_later(self) -> bool:
+        """Whether its reward is held back if it fails: a node could gain by a long failure that it
+        made up. Accepted items of an array count by themselves.
+        """
+        is_own = self.billable.consumer_id == self.billable.provider_id
+        return self.array is None and not is_own and self.ran_seconds > SHORT_SECONDS
