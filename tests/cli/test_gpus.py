@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from potluck.cli.gpus.device_text import network_text
 from potluck.cli.gpus.offer import OfferOrder, group_offers, sort_offers
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId
@@ -196,3 +197,10 @@ def test_where_there_is_nothing_it_says_why(
 def test_what_can_not_be_meant(user: CommandLine, server: FakeServer, wrong: list[str]) -> None:
     assert user.run("gpus", *wrong).status == 64
     assert not server.requests
+
+
+def test_the_network_of_a_device_is_named_by_presets() -> None:
+    assert network_text(()) == ""
+    assert network_text(("*",)) == "open"
+    hosts = ("files.pythonhosted.org", "pypi.org", "x.org:22")
+    assert network_text(hosts) == "pypi x.org:22"

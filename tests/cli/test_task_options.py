@@ -51,6 +51,8 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sandbox": ("kernel", SandboxStrength.KERNEL),
     "owner": ([WALLET], (WALLET,)),
     "max-price": (0.5, 500_000),
+    "network": (["pypi.org:443", "huggingface"], ("pypi.org:443", "huggingface")),
+    "network-limit": ("2GB", 2_000_000_000),
     "cores": (4, 4),
     "ram": ("2GiB", 2**31),
     "disk": (2**30, 2**30),

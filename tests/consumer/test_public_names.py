@@ -66,6 +66,8 @@ def test_the_options_of_a_task_are_pinned() -> None:
             "min_reliability",
             "model",
             "name",
+            "network",
+            "network_limit",
         ),
         *(
             "owner",

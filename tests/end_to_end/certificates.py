@@ -12,10 +12,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 
-def write_certificate(certificate: Path, key: Path, ends_at: datetime) -> None:
+def write_certificate(
+    certificate: Path, key: Path, ends_at: datetime, name_of_site: str | None = None
+) -> None:
     made = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    common = name_of_site or "127.0.0.1"
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+    local = x509.IPAddress(ip_address("127.0.0.1"))
+    names = x509.SubjectAlternativeName([x509.DNSName(common) if name_of_site else local])
     signed = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -18,7 +18,7 @@ import cloudpickle
 import psutil
 
 from potluck.model.task import MIB
-from potluck.provider.dependencies.staging import socket_prefix
+from potluck.provider.egress.proxy import socket_prefix
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.end_to_end.line import FAR
@@ -149,7 +149,7 @@ class Pool:
         journals = [each for each in found if each.startswith("attempts/")]
         own = [each for each in journals if "outbox/" in each or each.endswith(".log")]
         own += [each for each in found if each.startswith(f"{STAGING}/")]
-        own += glob(f"{gettempdir()}/{socket_prefix(self.data / STAGING)}*")  # noqa: PTH207
+        own += glob(f"{gettempdir()}/{socket_prefix(self.data)}*")  # noqa: PTH207
         below = [each for each in found if "/" in each and each not in OF_ALL_RUNS]
         return own + [each for each in below if not each.startswith(KEPT)]
 

@@ -127,6 +127,7 @@ NOT_FOR_SCRIPTS = {
     "folder": '"."',
     "file": '["job.py"]',
     "output": '"out"',
+    "network": '"open"',
     "notify": '"bell"',
     "server": '"http://127.0.0.1:1"',
 }

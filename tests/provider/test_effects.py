@@ -9,6 +9,7 @@ from potluck.provider.attempt.runner import Runner
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.effects import AttemptEffects
+from potluck.provider.egress.egress import Egress
 from potluck.provider.event import Granted, RunEnded
 from potluck.provider.files.cache import FileCache
 from potluck.provider.sandbox.driver import Driver
@@ -21,7 +22,8 @@ from tests.provider.build import a_grant, completed, lease_of, settings_for
 def test_what_ran_since_it_was_last_asked_has_used_its_device(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     runner = Runner(
-        *(cast(Driver, None), cast(Preparer, None), cast(FileCache, None)), outcome_seconds=1.0
+        *(cast(Driver, None), cast(Preparer, None), cast(FileCache, None), cast(Egress, None)),
+        outcome_seconds=1.0,
     )
     bench = AttemptEffects(
         *(tmp_path, cast(NodeServerClient, None), runner, lambda _: None, settings, Throttle()),

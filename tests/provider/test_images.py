@@ -18,6 +18,7 @@ from potluck.model.task_spec import ContainerSpec
 from potluck.model.terms import TaskKind
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.devices.offer import NodeOffer
+from potluck.provider.egress.egress import Egress
 from potluck.provider.execution import Execution
 from potluck.provider.files.cache import FileCache
 from potluck.provider.files.volume_cache import VolumeCache
@@ -114,9 +115,8 @@ async def test_the_provider_itself_refuses_others_where_a_limit_is_missing(
     script: bool,
     image: bool,
 ) -> None:
-    preparer, cache = cast(Preparer, None), cast(FileCache, None)
-    volumes = VolumeCache(tmp_path, 0)
-    execution = Execution(Recorder(), preparer, cache, volumes, sandbox, containers)
+    parts = cast(Preparer, None), cast(FileCache, None), cast(Egress, None)
+    execution = Execution(Recorder(), *parts, VolumeCache(tmp_path, 0), sandbox, containers)
     for grant, others in ((a_grant(), script), (naming("busybox"), image)):
         assert execution.why_own_only(ACCOUNT, grant) is None, "its owner's tasks are taken"
         assert (execution.why_own_only(STRANGER, grant) is None) is others

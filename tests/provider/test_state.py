@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, Value
 from potluck.model.ids import AttemptId
-from potluck.model.task import EndReason, Limits
+from potluck.model.task import EndReason, Limits, Requirements
 from potluck.provider.event import (
     CodeStarted,
     DevicesClosed,
@@ -340,6 +340,19 @@ def test_the_shorter_limit_of_a_silence_counts(
     conclude, send = attempts.handle(RunEnded(grant.attempt_id, None, 0))
     assert isinstance(conclude, Conclude) and isinstance(send, SendReport)
     assert conclude.finished.reason is EndReason.SILENCE
+
+
+@pytest.mark.parametrize(
+    ("tasks", "owners", "counts"),
+    [(None, None, 75.0), (600.0, None, 600.0), (None, 20.0, 20.0), (None, 600.0, 75.0)],
+)
+def test_a_task_with_network_has_a_limit_of_silence_by_default(
+    tasks: float | None, owners: float | None, counts: float
+) -> None:
+    attempts = Attempts(owners)
+    grant = a_grant(limits=Limits(stop_after_silence_seconds=tasks))
+    attempts.handle(Granted(replace(grant, requirements=Requirements(network=("pypi.org",)))))
+    assert attempts.shortest_silence_seconds() == counts
 
 
 def test_what_waits_for_its_device_does_not_outlast_a_silence_either() -> None:

@@ -1,4 +1,4 @@
-"""Requirements that follow from a request: owners that may see its secrets, its Python, its stdin.
+"""Requirements that follow from a request: owners that may see its secrets, Python, stdin, hosts.
 
 A provider can read everything that a task can read. So a task with secrets goes only to nodes of
 its own account and of the wallets that it trusts, unless it allows strangers explicitly.
@@ -12,6 +12,7 @@ from potluck.decide.pool.python_versions import is_minor_version
 from potluck.model.blob import VolumeMount
 from potluck.model.bounded_types import MOST_SECRET_CHARACTERS
 from potluck.model.error import InvalidInput
+from potluck.model.network.patterns import MOST_ENTRIES, NO_PRESETS, Presets, expand_entries
 from potluck.model.script import check_specifier, read_metadata
 from potluck.model.task import Limits, Requirements, TaskRequest
 from potluck.model.task_spec import FunctionSpec, ScriptSpec, stdin_of
@@ -22,13 +23,23 @@ _LEAST_PREPARE_SECONDS, _MOST_PREPARE_SECONDS = 600.0, 86_400.0
 _SLOWEST_FETCH = 4 * 2**20  # bytes a second
 
 
-def derive_requirements(request: TaskRequest, wallet: str) -> Requirements:
+def derive_requirements(
+    request: TaskRequest, wallet: str, presets: Presets = NO_PRESETS
+) -> Requirements:
     """The effective requirements; wallets are unique and in lower case."""
+    network = expand_entries(request.requirements.network, presets)
+    if len(network) > MOST_ENTRIES:
+        raise InvalidInput(
+            f"The task names more than {MOST_ENTRIES} hosts.", "Name fewer, such as *.example.org."
+        )
     return replace(
         request.requirements,
         owners=_owners(request, wallet),
         python=_python(request),
         stdin=stdin_of(request.spec) is not None,
+        network=network,
+        # Only with network, since equal requirements of all accounts are planned together.
+        own_wallet=wallet.lower() if network else None,
     )
 
 

@@ -24,6 +24,7 @@ from potluck.decide.order.interface import OrderPolicy, Place, Turn
 from potluck.decide.place_task import TaskPlacer
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.capacity import PoolCapacity
+from potluck.decide.pool.feasibility import named_wallets
 from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
 from potluck.decide.queue.blocked import BlockedGroups
 from potluck.decide.queue.queue_depth import QueueDepth, measure_queue
@@ -113,8 +114,7 @@ class Scheduler:
 
     def put_task(self, task: WaitingTask) -> None:
         """Adds or replaces a task that is ready for an attempt."""
-        owners = task.requirements.owners
-        if owners and self._capacity.ask_for(owners):
+        if (owners := named_wallets(task.requirements)) and self._capacity.ask_for(owners):
             self._pool_changed()
         known = self._groups.task(task.id)
         before = None if known is None else self._groups.group_of(known)

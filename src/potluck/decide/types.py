@@ -50,6 +50,9 @@ class FreeDevice(Struct, frozen=True):
     least_milli: int = 1  # of a GPU: the smallest share that its owner offers
     allow: frozenset[AccountId] | None = None  # accepts only these, its owner included; None: all
     deny: frozenset[AccountId] = frozenset()  # rejects these; never its owner
+    network: tuple[str, ...] = ()  # hosts that tasks of others may reach
+    own_network: tuple[str, ...] = ()  # hosts that its owner's tasks may reach
+    network_task_bytes: int | None = None  # the most for one task; None: no limit
 
     @property
     def is_available(self) -> bool:

@@ -61,10 +61,10 @@ CAUSES: Final = (
         pattern=_MODULE,
     ),
     FailureCause(
-        "Tasks have no network: send files with --file or --folder, and declare packages in the"
-        " script.",
-        "Tasks have no network: send files with file= or folder=, and name packages in"
-        " dependencies=.",
+        "Tasks have no network unless they ask for it: --network HOST, by the proxy that HTTP_PROXY"
+        " names. Files can be sent with --file or --folder, packages declared in the script.",
+        "Tasks have no network unless they ask for it: network=[HOST], by the proxy that HTTP_PROXY"
+        " names. Files can be sent with file= or folder=, packages named in dependencies=.",
         pattern=_NO_NAME,
     ),
     FailureCause(
@@ -100,6 +100,11 @@ CAUSES: Final = (
         "Allow more time to prepare with --prepare-time, such as 1h.",
         'Allow more time to prepare, such as prepare_time="1h".',
         (EndReason.PREPARE_TIME_LIMIT,),
+    ),
+    FailureCause(
+        "Allow it more network with --network-limit, such as 50GB.",
+        'Allow it more network, such as network_limit="50GB".',
+        (EndReason.NETWORK_LIMIT,),
     ),
     FailureCause(
         "Allow more time with --time, such as 12h.",

@@ -17,6 +17,7 @@ from msgspec import Struct
 from potluck.model.blob import VolumeMount, check_mounts
 from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.error import InvalidInput
+from potluck.model.network.patterns import parse_entries
 from potluck.model.terms import WALLET_PATTERN
 from potluck.model.units import (
     parse_bytes,
@@ -236,6 +237,11 @@ def _parse_files(words: list[str], _name: str) -> tuple[tuple[Path, str], ...]:
     return tuple(pairs)
 
 
+def _parse_network(words: list[str], name: str) -> tuple[str, ...]:
+    """Entries may also be separated by commas."""
+    return parse_entries([entry for word in words for entry in word.split(",")], name)
+
+
 def _parse_patterns(words: list[str], _name: str) -> tuple[str, ...]:
     """As paths are written: ./ckpt/ is ckpt."""
     return tuple(word.removeprefix("./").rstrip("/") for word in words)
@@ -284,6 +290,7 @@ TEXT = ValueKind(str, _text)
 TEXTS = ValueKind(str, _texts, lambda words, _name: tuple(words), is_list=True)
 GPUS = ValueKind(str, _gpus, _parse_gpus, "GPUS")
 PATTERNS = ValueKind(str, _texts, _parse_patterns, "GLOB", is_list=True)
+NETWORK = ValueKind(str, _texts, _parse_network, "HOST", is_list=True)
 SHARE = ValueKind(float, _share, metavar="SHARE", least=0, most=1)
 SIZE = _measure(parse_bytes, "SIZE", show_bytes)
 TIME = _measure(parse_seconds, "TIME", show_seconds, "s")

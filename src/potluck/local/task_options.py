@@ -156,6 +156,9 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="At least this sandbox strength."),
         _Row("owner", kinds.OWNERS, "requirements.owners", _TYPED | _PROJECT, aliases=("owners",),
              help="Only on nodes of this wallet; `me` is my own; repeatable."),
+        _Row("network", kinds.NETWORK, "requirements.network", _TYPED | _PROJECT,
+             synonyms=("net", "internet"),
+             help="A host it may reach: HOST[:PORT], *.HOST, a preset, or open; repeatable."),
         _Row("max-price", kinds.CREDITS, "requirements.max_price_micro_per_hour",
              synonyms=("price",), help="Maximum price per hour, for all its devices together."),
     ],
@@ -167,6 +170,8 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Memory of the machine."),
         _Row("disk", kinds.SIZE, "requirements.disk_bytes", _ALL, "256MiB",
              help="Disk space."),
+        _Row("network-limit", kinds.SIZE, "requirements.network_bytes", _ALL, "10GiB",
+             help="The most that it may send and receive, if it has --network."),
         _Row("time", kinds.TIME, "limits.run_seconds", _ALL, "6h", aliases=("timeout",),
              help="Maximum run time: 90s, 15m, 1h30m …; of an array, for each item."),
         _Row("prepare-time", kinds.TIME, "limits.prepare_seconds", _ALL, "10m",
@@ -176,7 +181,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
         _Row("log-limit", kinds.SIZE, "limits.log_bytes", _ALL, "16MiB",
              help="How much of its output is kept as log; beyond it the middle is dropped."),
         _Row("stop-after-silence", kinds.TIME, "limits.stop_after_silence_seconds",
-             help="Stop it if the server is unreachable for this time; else it continues."),
+             help="Stop it if the server is unreachable for this time; default: 75s with network."),
     ],
     "Many at once": [
         _Row("array", kinds.whole_number(1, MOST_ITEMS), "items", _ALL & ~_PYTHON,
@@ -250,10 +255,12 @@ class TaskKeywords(TypedDict, total=False):
     min_reliability: float
     sandbox: str
     owner: Sequence[str]
+    network: str | Sequence[str]
     max_price: float | str
     cores: int
     ram: int | str
     disk: int | str
+    network_limit: int | str
     time: float | str
     prepare_time: float | str
     processes: int

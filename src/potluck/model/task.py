@@ -19,12 +19,15 @@ from potluck.model.bounded_types import (
 from potluck.model.device import ComputeCapability, DeviceKind, Milli
 from potluck.model.ids import TaskIdText
 from potluck.model.lease import AttemptState
+from potluck.model.network.patterns import NetworkBytes, NetworkEntries
 from potluck.model.node import Labels, SandboxStrength
 from potluck.model.task_spec import TaskSpec
 from potluck.model.terms import Wallets
 
 # A shorter time without an answer is no silence: a beat may be late, or lost.
 HEARTBEATS_OF_SILENCE = 3
+# A task with network acts outside of the pool, so it should not run twice for long.
+NETWORK_SILENCE_SECONDS = 75.0
 
 GIB = 2**30
 MIB = 2**20
@@ -86,6 +89,7 @@ class EndReason(StrEnum):
     PROCESS_LIMIT = "process_limit"
     DISK_LIMIT = "disk_limit"
     LOG_LIMIT = "log_limit"
+    NETWORK_LIMIT = "network_limit"
     TIME_LIMIT = "time_limit"
     INPUT_FAILED = "input_failed"
     PREPARE_FAILED = "prepare_failed"
@@ -159,6 +163,9 @@ END_REASONS: Final = {
     EndReason.LOG_LIMIT: _failure(
         "it wrote more log than its limit, on a node of an earlier version"
     ),
+    EndReason.NETWORK_LIMIT: _failure(
+        "it sent and received more over the network than its limit (--network-limit)"
+    ),
     EndReason.TIME_LIMIT: _failure("it ran past its time limit"),
     EndReason.INPUT_FAILED: _preparation("a file that it needs could not be unpacked"),
     EndReason.PREPARE_FAILED: _preparation("its dependencies could not be installed"),
@@ -226,6 +233,9 @@ class Requirements(Struct, frozen=True):
     memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB
     disk_bytes: Annotated[int, Meta(ge=MIB, le=2**50)] = 256 * MIB
     volumes: Mounts = ()  # not part of `disk_bytes`; nodes that hold them come first
+    network: NetworkEntries = ()  # hosts that it may reach; the server expands presets
+    network_bytes: NetworkBytes = 10 * GIB  # the most that it may send and receive
+    own_wallet: ShortText | None = None  # of its account, if it needs network; the server sets it
 
 
 KeepPattern = Annotated[str, Meta(min_length=1, max_length=200, pattern=PATH_PATTERN)]
@@ -240,7 +250,7 @@ class Limits(Struct, frozen=True):
     # How much of its log is kept: beginning and end; of an array, for each attempt.
     log_bytes: Annotated[int, Meta(ge=1024, le=GIB)] = 16 * MIB
     # The node stops the task after this time without the server, at least three heartbeats; by
-    # default it runs to its limit.
+    # default it runs to its limit, or with network for 75 s.
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
     # How often the node uploads the task's checkpoint directory.
     checkpoint_seconds: Annotated[float, Meta(ge=0.1, le=86_400)] = 60.0

@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from potluck.model.bounded_types import END, MOST_DEVICES, LineText, Price, ShortText
+from potluck.model.network.patterns import NetworkBytes, NetworkEntries
 
 WALLET_PATTERN = f"^0x[0-9a-fA-F]{{40}}{END}"
 WalletText = Annotated[str, Meta(pattern=WALLET_PATTERN)]
@@ -48,6 +49,9 @@ class DeviceTerms(Struct, frozen=True):
     kinds: Kinds = ()  # of tasks; empty: all
     allow: Wallets = ()  # only tasks of these wallets; empty: of all
     deny: Wallets = ()  # no tasks of these wallets, even if allowed
+    network: NetworkEntries = ()  # hosts that tasks of others may reach
+    own_network: NetworkEntries = ()  # hosts that the owner's own tasks may reach
+    network_task_bytes: NetworkBytes | None = None  # the most for one task; none: no limit
 
 
 class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,6 +75,9 @@ class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     kinds: Kinds | UnsetType | None = UNSET
     allow: Wallets | UnsetType | None = UNSET
     deny: Wallets | UnsetType | None = UNSET
+    network: NetworkEntries | UnsetType | None = UNSET
+    own_network: NetworkEntries | UnsetType | None = UNSET
+    network_task_bytes: NetworkBytes | UnsetType | None = UNSET
     cores: Annotated[int, Meta(ge=1, le=4096)] | UnsetType | None = UNSET
     memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | UnsetType | None = UNSET
     disk_bytes: Annotated[int, Meta(ge=2**20, le=2**50)] | UnsetType | None = UNSET
@@ -81,6 +88,7 @@ class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     pulls_images: bool | UnsetType | None = UNSET  # whether it downloads missing images
     # Whether tasks of other accounts use the disk where only a watchdog limits them.
     others_on_disk: bool | UnsetType | None = UNSET
+    network_month_bytes: NetworkBytes | UnsetType | None = UNSET  # of all tasks in a month
 
 
 class Order(StrEnum):

@@ -17,3 +17,4 @@ class Usage(Struct, frozen=True):
     energy_joules: Annotated[float, Meta(ge=0, le=1e15)] | None = None  # if they report their power
     input_bytes: Count = 0  # downloaded to the node for this attempt
     output_bytes: Count = 0
+    network_bytes: Count = 0  # that the code sent and received

@@ -40,8 +40,10 @@ from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.report import Detection
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.devices.contest_watch import DeviceWatch
-from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_forever, watch_disk
+from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_forever, watch_offer
 from potluck.provider.effects import AttemptEffects
+from potluck.provider.egress.egress import Egress
+from potluck.provider.egress.guard import OwnAddresses
 from potluck.provider.event import ShutdownRequested
 from potluck.provider.execution import Execution, choose_sandbox_name, open_execution
 from potluck.provider.files.volume_cache import VolumeCache
@@ -105,8 +107,10 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         announce = metering.count_announced(announce)
         may = (lambda: rules.limits.pulls_images, lambda: rules.limits.others_on_disk)
         volumes = VolumeCache(settings.data_directory / "volumes", settings.volumes_bytes)
+        egress = Egress(settings.data_directory, throttle)
+        rules.network_used_bytes = egress.committed_bytes
         how = (*may, metering.observe_start, volumes)
-        open_named = partial(open_execution, settings, throttle, *how)
+        open_named = partial(open_execution, settings, egress, *how)
         workshop, detection = await asyncio.gather(
             open_named(choose_sandbox_name(settings, rules.limits.sandbox)),
             detect_devices(settings.data_directory, settings.detect_seconds),
@@ -178,6 +182,7 @@ class _ProviderParts(Struct, frozen=True):
     announce: Announce
     detection: Detection
     volumes: Callable[[], tuple[str, ...]]
+    own_addresses: OwnAddresses
 
 
 def _assemble(
@@ -238,6 +243,7 @@ def _assemble(
         announce,
         local.detection,
         partial(local.workshop.volumes.versions, MOST_HELD_VOLUMES),
+        local.workshop.egress.own,
     )
 
 
@@ -291,14 +297,17 @@ def _begin_duties(
         *(bench.held, watch.statuses, parts.wishes.number, news, unsent), parts.volumes
     )
     bench.receipts.bind(answer)
+    parts.own_addresses.see(answer.address)
 
     def hear(beat: HeartbeatAnswer) -> None:
         bench.receipts.hear(beat.receipts)
         parts.devices.hear(beat)
         parts.wishes.hear(beat.wishes)
+        parts.own_addresses.see(beat.address)
 
     def registered(again: NodeRegistered) -> None:
         bench.receipts.bind(again)
+        parts.own_addresses.see(again.address)
         parts.devices.note(again.unbound)
 
     beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
@@ -307,7 +316,7 @@ def _begin_duties(
         beat_forever(link, tidings, bench.tell, hear, beat_seconds, office.pulse),
         watch_silence(office.pulse, bench.shortest_silence_seconds, bench.tell),
         offer_forever(link, office.offer, registered, parts.announce),
-        watch_disk(office.offer),
+        watch_offer(office.offer),
         watch.run(settings.terms_seconds),
         watch.run_looks(parts.office.power, settings.sample_seconds),
         switch_sandboxes(parts.refit, settings.terms_seconds),

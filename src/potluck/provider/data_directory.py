@@ -5,6 +5,7 @@ DATA/control         the socket of the running provider (control/socket_path.py)
 DATA/wishes.json     the last remote request that was carried out, by node id
 DATA/unwritten.json  remote changes that are not in provider.toml yet (owner/pending_writes.py)
 DATA/power.json      the devices' power limits before the owner's (owner/power.py)
+DATA/network.json    the bytes of tasks in this month (egress/monthly_bytes.py)
 DATA/lock            locked (flock) while a provider runs here
 DATA/node.json       the node id that each server gave this directory
 DATA/attempts/       for each server: the journal, and logs and files of held attempts
@@ -36,7 +37,7 @@ def lock_directory(directory: Path) -> AbstractContextManager[None]:
 
 def tidy(directory: Path) -> None:
     """Removes half-written files after a kill. The caller holds the directory."""
-    for name in ("node", "wishes", "unwritten", "measured", "power"):
+    for name in ("node", "wishes", "unwritten", "measured", "power", "network"):
         remove_drafts(directory / f"{name}.json")
 
 

@@ -15,6 +15,7 @@ from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.detect.report import Detection
 from potluck.provider.devices.offer import MEMORY_SHARE, usable_memory_bytes
+from potluck.provider.egress.egress import Egress
 from potluck.provider.expose.expose import ExposeFunctions, asks_drivers, expose
 from potluck.provider.files.cache import FileCache
 from potluck.provider.files.volume_cache import VolumeCache
@@ -22,7 +23,6 @@ from potluck.provider.functions.interpreter_pool import WarmSettings
 from potluck.provider.metrics.sandbox_times import ObserveStart, TimedDriver
 from potluck.provider.sandbox.choose import ChosenSandbox, DriverSite, choose
 from potluck.provider.sandbox.driver import Driver
-from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.provider import Grant
 
@@ -31,6 +31,7 @@ class Execution(Struct, frozen=True):
     driver: Driver
     preparer: Preparer
     cache: FileCache
+    egress: Egress
     volumes: VolumeCache
     report: SandboxReport
     containers: SandboxReport | None = None  # of the container engine, if it is another driver
@@ -39,6 +40,7 @@ class Execution(Struct, frozen=True):
         """Cleans up after an earlier process. Called before anything runs."""
         await self.driver.reap()
         await self.preparer.reap()
+        self.egress.reap()
 
     def runner(
         self,
@@ -64,7 +66,7 @@ class Execution(Struct, frozen=True):
             60 * settings.warm_minutes,
             settings.memory_bytes or int(usable_memory_bytes() * MEMORY_SHARE),
         )
-        parts = (self.driver, self.preparer, self.cache)
+        parts = (self.driver, self.preparer, self.cache, self.egress)
         return Runner(
             *parts,
             settings.outcome_flush_seconds,
@@ -94,7 +96,7 @@ def choose_sandbox_name(settings: ProviderSettings, sandbox: str | None) -> str:
 
 async def open_execution(
     settings: ProviderSettings,
-    throttle: Throttle,
+    egress: Egress,
     may_pull: Callable[[], bool],
     may_others_use_disk: Callable[[], bool],
     observe: ObserveStart | None,
@@ -109,13 +111,13 @@ async def open_execution(
         driver,
         settings.data_directory / "environments",
         PackageIndex(settings.index_url, parse_hosts(settings.index_hosts)),
-        throttle,
+        egress,
         PrepareSettings(
             allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
         ),
     )
     cache = FileCache(settings.data_directory / "files", settings.files_bytes)
-    return Execution(driver, preparer, cache, volumes, chosen.report, chosen.containers)
+    return Execution(driver, preparer, cache, egress, volumes, chosen.report, chosen.containers)
 
 
 def _timed(chosen: ChosenSandbox, observe: ObserveStart) -> TimedDriver:

@@ -82,6 +82,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     # Tasks are stopped after the server was unreachable for this time, or sooner if the task says
     # so; by default they run to their limit (`--stop-after-silence`).
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
+    # A file with names for hosts that `network` may list, besides those that Potluck knows.
+    network_presets: Path | None = None
     stop_grace_seconds: Interval = 5.0  # how long outcomes may still be sent at shutdown
     # `auto`: readable lines in a terminal, else JSON; or `json`, or `text`.
     log_style: LogStyle = LogStyle.AUTO

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
-from potluck.model.task import EndReason
+from potluck.model.task import NETWORK_SILENCE_SECONDS, EndReason
 from potluck.provider.event import (
     CodeStarted,
     CreditEnded,
@@ -316,8 +316,11 @@ class Attempts:
         return [RecallAttempt(holding.lease.attempt_id, holding.stopped_by, grace_seconds)]
 
     def _silence_seconds(self, grant: Grant) -> float | None:
-        """The shorter of the task's limit and the owner's."""
-        limits = (grant.limits.stop_after_silence_seconds, self._owners_silence_seconds)
+        """The shorter of the task's limit and the owner's; with network there is a default."""
+        own = grant.limits.stop_after_silence_seconds
+        if own is None and grant.requirements.network:
+            own = NETWORK_SILENCE_SECONDS
+        limits = (own, self._owners_silence_seconds)
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _shut_down(self) -> list[Instruction]:

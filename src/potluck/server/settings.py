@@ -196,6 +196,8 @@ class ServerSettings(ChainSettings, frozen=True, kw_only=True):
 
     health_seconds: Duration = 1.0  # how often `/readyz` is updated, and the clock is compared
     storage_check_seconds: Duration = 30.0  # how often the disk and the object store are checked
+    # A file with names for hosts that tasks may ask for, besides those of `--network`'s list.
+    network_presets: Path | None = None
     # The folder of a built dashboard, if it is not the one in this package.
     dashboard_directory: Path | None = None
     dashboard_poll_seconds: Duration = 2.0  # how often the server looks for a new build of it

@@ -15,7 +15,7 @@ from potluck.model.bounded_types import (
     Seconds,
     SmallCount,
 )
-from potluck.model.device import Standing
+from potluck.model.device import DeviceDescription, Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
 from potluck.model.node import MEMORY_PER_DISK, NodeDescription
@@ -68,6 +68,7 @@ class NodeRegistered(Struct, frozen=True):
     server_version: LineText = ""
     signing_address: str = ""  # that countersigns receipts; empty if the server takes none
     receipt_seconds: float = 0.0  # how often a long attempt with a price gets one
+    address: str = ""  # the node's, as the server sees it: its tasks may not connect to it
 
 
 class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,6 +141,7 @@ class HeartbeatAnswer(Struct, frozen=True):
     unfunded: list[AttemptId] = []  # to stop with a checkpoint: the credit for them ran out
     checkpoint_seconds: float = 60.0  # the time for that
     receipts: ReceiptsAnswer = ReceiptsAnswer()
+    address: str = ""  # as in `NodeRegistered`
 
 
 class Preparing(
@@ -243,7 +245,10 @@ def for_earlier_server(message: Struct) -> Struct:
     match message:
         case RegisterNode(description=node):
             sandbox = replace(node.sandbox, takes_stdin=False)
-            earlier = replace(node, sandbox=sandbox, volumes_bytes=0, others_disk_in_memory=False)
+            devices = tuple(map(_earlier_device, node.devices))
+            earlier = replace(
+                node, sandbox=sandbox, devices=devices, volumes_bytes=0, others_disk_in_memory=False
+            )
             return replace(message, description=_with_safe_disk(earlier, node))
         case Heartbeat():
             return replace(message, receipts=(), volumes=())
@@ -259,6 +264,11 @@ def _with_safe_disk(earlier: NodeDescription, node: NodeDescription) -> NodeDesc
         return earlier
     disk_bytes = min(node.disk_bytes, node.memory_bytes // MEMORY_PER_DISK)
     return replace(earlier, disk_bytes=disk_bytes)
+
+
+def _earlier_device(device: DeviceDescription) -> DeviceDescription:
+    terms = replace(device.terms, network=(), own_network=(), network_task_bytes=None)
+    return replace(device, terms=terms)
 
 
 def _earlier_report(report: Report) -> Report:

@@ -52,6 +52,18 @@ REFUSED = [
     # Who is on both lists is denied.
     ({}, {"devices": (gpu(allow=frozenset({ALICE}), deny=frozenset({ALICE})),)}, Refusal.WALLET),
     ({"device_milli": 249}, {"devices": (gpu(least_milli=250),)}, Refusal.FRACTION),
+    ({"network": ("pypi.org",)}, {}, Refusal.NETWORK),
+    # Another host, another port, names above, and what only its owner's tasks may reach.
+    ({"network": ("pypi.org",)}, {"devices": (gpu(network=("github.com",)),)}, Refusal.NETWORK),
+    ({"network": ("pypi.org:22",)}, {"devices": (gpu(network=("*",)),)}, Refusal.NETWORK),
+    ({"network": ("x.org",)}, {"devices": (gpu(network=("*.x.org",)),)}, Refusal.NETWORK),
+    ({"network": ("*",)}, {"devices": (gpu(network=("*.x.org",)),)}, Refusal.NETWORK),
+    ({"network": ("*",)}, {"devices": (gpu(own_network=("*",)),)}, Refusal.NETWORK),
+    (
+        {"network": ("*",), "network_bytes": 2001},
+        {"devices": (gpu(network=("*",), network_task_bytes=2000),)},
+        Refusal.NETWORK,
+    ),
     ({"device_count": 2}, {}, Refusal.DEVICE_COUNT),
     ({"max_price_micro_per_hour": 1}, {"devices": (gpu(price_micro_per_hour=2),)}, Refusal.PRICE),
     ({"cores": 9}, {}, Refusal.CORES),

@@ -15,10 +15,14 @@ from potluck.decide.reservations.board import Claim
 from potluck.decide.reservations.reserve import Reservations
 from potluck.decide.scheduler import Scheduler, SchedulerPlan
 from potluck.decide.types import WaitingTask
+from potluck.model.task import Requirements
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 # Requirements that came later, which no recorded task has.
-_LATER = (b',"volumes":[]',)
+_LATER = tuple(
+    f',"{name}":{msgspec.json.encode(getattr(Requirements(), name)).decode()}'.encode()
+    for name in ("volumes", "network", "network_bytes", "own_wallet")
+)
 
 
 class Recorder:

@@ -20,6 +20,7 @@ from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.runner import MayRun, Runner, accept_any
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.preparer import Preparer
+from potluck.provider.egress.egress import Egress
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
 from potluck.provider.expose.expose import DeviceExposer, ExposeFunctions, expose, hide
 from potluck.provider.expose.exposed import Exposed, HostPaths
@@ -64,10 +65,11 @@ class Desk:
         may_run: MayRun = accept_any,
         look: Look = hide,
     ) -> None:
-        preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), Throttle())
+        egress = Egress(directory, Throttle())
+        preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), egress)
         self._cache = cache = FileCache(directory / "files", 2**30)
         show = ExposeFunctions(look, lambda _: True)
-        self.runner = Runner(driver, preparer, cache, 0.05, may_run, show)
+        self.runner = Runner(driver, preparer, cache, egress, 0.05, may_run, show)
         self.staging = directory / "environments" / "staging"
         self.recall = StopRequest()
         self.events: list[Event] = []

@@ -1,6 +1,5 @@
 """A real sandbox, a real uv, and a package index of our own."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from potluck.provider.dependencies.outcome import Environment
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.dependencies.settings import PrepareSettings
-from potluck.provider.dependencies.staging import socket_prefix
+from potluck.provider.egress.egress import Egress
+from potluck.provider.egress.proxy import leftover_directories
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Confinement, Driver, RunOutcome
 from potluck.provider.server.throttle import Throttle
@@ -34,7 +34,8 @@ class Kitchen:
 
     def restart(self, settings: PrepareSettings | None = None) -> None:
         """A new life of the provider, on the same directory."""
-        self.preparer = Preparer(self.driver, self.directory, self.index, Throttle(), settings)
+        self.egress = Egress(self.directory, Throttle())
+        self.preparer = Preparer(self.driver, self.directory, self.index, self.egress, settings)
 
     async def prepare(
         self,
@@ -77,8 +78,7 @@ class Kitchen:
     def staged(self) -> list[Path]:
         """What unfinished installations have on disk, sockets included."""
         staging = self.directory / "staging"
-        sockets = Path(tempfile.gettempdir()).glob(f"{socket_prefix(staging)}*")
-        return [*staging.glob("*"), *sockets]
+        return [*staging.glob("*"), *leftover_directories(self.directory)]
 
     def shelved(self) -> list[Path]:
         return list(self.directory.glob("accounts/*/*/environment"))

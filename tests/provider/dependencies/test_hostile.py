@@ -180,6 +180,7 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_passes_for_complete(
     assert len(kitchen.staged()) == 2
     await kitchen.driver.reap()
     await kitchen.preparer.reap()
+    kitchen.egress.reap()
     assert kitchen.staged() == [] and kitchen.shelved() == []
     index.serve_again()
     environment = await kitchen.prepare("kind", "slow")

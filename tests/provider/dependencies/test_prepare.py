@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 import socket
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +14,6 @@ from potluck.model.task import GIB, EndReason, Limits
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, PrepareFailed
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.settings import PrepareSettings
-from potluck.provider.dependencies.staging import socket_prefix
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from tests.provider.dependencies.conftest import Kitchen
 from tests.provider.dependencies.package_index import LoopbackIndex, wheel
@@ -223,24 +221,6 @@ async def test_what_nobody_uses_goes_when_the_disk_is_almost_full(
     with pytest.raises(PrepareFailed, match="no room"):
         await kitchen.prepare("kind<3", name="attempt_3")
     assert kitchen.shelved() == [held.mounts[0].source]
-
-
-async def test_what_others_put_among_the_temporary_files_is_left_alone(
-    kitchen: Kitchen, tmp_path: Path
-) -> None:
-    """A link with the name of an old stage, to a directory that must not be touched."""
-    precious = tmp_path / "precious"
-    precious.mkdir(mode=0o700)
-    (precious / "file").touch(mode=0o400)
-    name = f"{socket_prefix(kitchen.directory / 'staging')}by-a-stranger"
-    link = Path(tempfile.gettempdir()) / name
-    link.symlink_to(precious)
-    try:
-        await kitchen.preparer.reap()
-        assert link.is_symlink(), "it is not ours to remove"
-    finally:
-        link.unlink(missing_ok=True)
-    assert (precious / "file").stat().st_mode & 0o777 == 0o400
 
 
 async def test_an_owner_without_a_sandbox_is_served_too(kitchen: Kitchen, tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.model.error import SandboxUnavailable
 from potluck.model.task import EndReason
+from potluck.provider.egress.egress import Egress
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.docker.docker import RUNSC, DockerDriver
 from potluck.provider.sandbox.driver import (
@@ -28,6 +31,8 @@ from potluck.provider.sandbox.driver import (
     WorkDirectory,
 )
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
+from potluck.provider.server.throttle import Throttle
+from tests.provider.egress.proxies import ScriptedNames
 
 T = TypeVar("T", bound=Struct)
 
@@ -42,6 +47,10 @@ class Request(Struct, frozen=True):
     recalls: tuple[float, ...] = ()  # graces: call it back once CUT was written, so many times
     is_recalled_before: bool = False  # call it back before it begins
     brings: dict[str, bytes] | None = None  # names: an errand puts these, and takes what is left
+    hosts: tuple[str, ...] = ()  # that it may reach, through a proxy
+    own_addresses: tuple[str, ...] = ()  # of the owner's line, as the server would see them
+    network_bytes: int = 2**30
+    names: dict[str, list[list[str]]] = {}  # of hosts, instead of the system's resolver
     hangs: bool = False  # the errand never ends with what it brings, and the run is called back
 
 
@@ -55,6 +64,7 @@ class Answer(Struct, frozen=True):
     cancelled: bool = False
     left: dict[str, bytes] = {}  # what the errand found in the end
     seen: int = 0  # how often it looked while the run lived
+    network_bytes: int = 0  # that went through its proxy
 
 
 class Carrier:
@@ -119,23 +129,51 @@ class Collector:
             started=self.started,
             largest_piece_bytes=self.largest_piece_bytes,
             cancelled=ended is None,
-            **{name: bytes(data) for name, data in self.streams.items()},
+            stdout=bytes(self.streams["stdout"]),
+            stderr=bytes(self.streams["stderr"]),
+            potluck=bytes(self.streams["potluck"]),
         )
 
 
-async def serve(driver: Driver) -> None:
+async def serve(driver: Driver, directory: Path) -> None:
     while line := await asyncio.to_thread(sys.stdin.buffer.readline):
         request = decode(line, Request)
         if request.confinement is None:
             await driver.reap()
             write(Answer())
         else:
-            await handle(driver, request, request.confinement)
+            await handle_with_network(driver, request, request.confinement, directory)
 
 
-async def handle(driver: Driver, request: Request, confinement: Confinement) -> None:
+async def handle_with_network(
+    driver: Driver, request: Request, confinement: Confinement, directory: Path
+) -> None:
+    if not request.hosts:
+        answer = await handle(driver, request, confinement, StopRequest())
+        if not request.tell:
+            write(answer)
+        return
+    names = ScriptedNames(request.names) if request.names else None
+    egress = Egress(directory, Throttle(), names)
+    for address in request.own_addresses:
+        egress.own.see(address)
+    recall = StopRequest()
+
+    def stop() -> None:
+        recall.ask(EndReason.NETWORK_LIMIT, 0.0)
+
+    most_bytes = request.network_bytes
+    serving = egress.serving_task(confinement.name, request.hosts, most_bytes, stop)
+    async with serving as (proxy, path):
+        answer = await handle(driver, request, replace(confinement, proxy=path), recall)
+    write(replace(answer, network_bytes=proxy.spent_bytes))
+
+
+async def handle(
+    driver: Driver, request: Request, confinement: Confinement, recall: StopRequest
+) -> Answer:
     collector = Collector()
-    recall, carrier = StopRequest(), Carrier(request)
+    carrier = Carrier(request)
     errand = NO_ERRAND if request.brings is None else carrier
     if request.is_recalled_before:
         recall.ask(EndReason.RECLAIMED, 0.0)
@@ -158,8 +196,7 @@ async def handle(driver: Driver, request: Request, confinement: Confinement) -> 
         run.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await run
-    if not request.tell:
-        write(collector.answer(None if run.cancelled() else run.result(), carrier))
+    return collector.answer(None if run.cancelled() else run.result(), carrier)
 
 
 def write(answer: Answer) -> None:
@@ -181,7 +218,7 @@ async def main(kind: str, state_directory: Path, *prefix: str) -> None:
     except SandboxUnavailable as unavailable:
         sys.exit(unavailable.detail)
     os.write(1, msgspec.json.encode(report) + b"\n")
-    await serve(driver)
+    await serve(driver, state_directory)
 
 
 def build(kind: str, state_directory: Path, *prefix: str) -> Driver:
@@ -198,4 +235,5 @@ def build(kind: str, state_directory: Path, *prefix: str) -> Driver:
 
 
 if __name__ == "__main__":
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     asyncio.run(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]))

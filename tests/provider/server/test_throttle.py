@@ -1,14 +1,13 @@
 """The owner's limit of the line: kept by installations and logs together, and set at any time."""
 
 import asyncio
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
 from potluck.provider.server.throttle import Throttle
+from tests.provider.egress.proxies import proxy_to_index
 
 MB = 1_000_000
 
@@ -44,11 +43,9 @@ async def downloading(throttle: Throttle, path: Path) -> AsyncIterator[Download]
 
     server = await asyncio.start_server(pour, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path / "proxy.sock"))
-    proxy = Proxy(frozenset({("127.0.0.1", port)}), ProxyLimits(), throttle)
-    async with proxy.serving(listener):
-        reader, writer = await asyncio.open_unix_connection(str(path / "proxy.sock"))
+    proxy = proxy_to_index(("127.0.0.1", port), throttle=throttle)
+    async with proxy.serving(path) as socket_path:
+        reader, writer = await asyncio.open_unix_connection(str(socket_path))
         writer.write(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
         drinking = asyncio.create_task(_drink(reader, download))
         try:

@@ -5,7 +5,7 @@ nothing and remembers what it was asked for.
 import socket
 from collections.abc import Sequence
 
-from potluck.server.egress.addresses import Address
+from potluck.model.network.public_address import Address
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender
 

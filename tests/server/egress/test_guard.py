@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from potluck.local.network.name_lookup import NAMES_AT_ONCE, NAMES_OF_ONE, Busy, SystemNames
 from potluck.model.error import BadSettings, DestinationRefused
-from potluck.server.egress.addresses import why_not
+from potluck.model.network.public_address import why_not_public
 from potluck.server.egress.allow_list import read_allowed
-from potluck.server.egress.send import NAMES_AT_ONCE, NAMES_OF_ONE, GuardedSender, SystemNames
-from potluck.server.egress.types import Busy, Unreachable
+from potluck.server.egress.send import GuardedSender
+from potluck.server.egress.types import Unreachable
 from tests.server.egress.recording import Canary, Names, Recorder, outward
 
 # Each of these means a place that is nobody's business, or could mean one to somebody.
@@ -189,7 +190,7 @@ async def test_a_name_that_leads_somewhere_else_is_refused(address: str) -> None
 
 @pytest.mark.parametrize("address", PUBLIC)
 async def test_what_is_public_is_opened_and_nothing_else(address: str) -> None:
-    assert why_not(ip_address(address)) is None
+    assert why_not_public(ip_address(address)) is None
     guarded, recorder = outward(names=Names(hooks_public_org=[[address]]))
     with pytest.raises(Unreachable):
         await guarded.send("https://hooks.public.org:8443/x?y=z", {}, b"{}", "somebody")

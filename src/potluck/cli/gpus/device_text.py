@@ -3,7 +3,9 @@
 from potluck.cli.gpus.offer import is_offered
 from potluck.cli.terminal.screen import Tone
 from potluck.cli.terminal.table import Cell
+from potluck.local.network.presets import load_presets
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health, Standing
+from potluck.model.network.patterns import shorten
 from potluck.model.node import NodeState
 from potluck.model.units import show_bytes, show_credits
 from potluck.wire.consumer import PoolDevice
@@ -26,6 +28,11 @@ def device_name(device: DeviceDescription) -> str:
 
 def price_text(price_micro: int) -> str:
     return show_credits(price_micro) if price_micro else "free"
+
+
+def network_text(hosts: tuple[str, ...]) -> str:
+    """The hosts that tasks of others may reach, by the names of presets where these have names."""
+    return " ".join(shorten(hosts, load_presets())) if hosts else ""
 
 
 def part_text(part_bytes: int, total_bytes: int) -> str:

@@ -1,6 +1,12 @@
 """Offers and devices as tables."""
 
-from potluck.cli.gpus.device_text import device_name, part_text, pool_state_cell, price_text
+from potluck.cli.gpus.device_text import (
+    device_name,
+    network_text,
+    part_text,
+    pool_state_cell,
+    price_text,
+)
 from potluck.cli.gpus.offer import DeviceOffer, usable_milli
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone
@@ -22,6 +28,7 @@ def show_offers(pane: Pane, offers: list[DeviceOffer]) -> None:
         TableColumn("RELIABLE", is_number=True),
         TableColumn("NODES", shrinks=True),
         TableColumn("LABELS", shrinks=True),
+        TableColumn("NETWORK", shrinks=True),
     ]
     show_table(pane, *drop_empty_columns(columns, [_offer_cells(offer) for offer in offers]))
 
@@ -37,6 +44,7 @@ def _offer_cells(offer: DeviceOffer) -> list[Cell]:
         Cell(_reliability_text(*offer.reliabilities)),
         Cell(_node_names(offer.nodes)),
         Cell(_common_labels(offer), Tone.FAINT),
+        Cell(_common_network(offer), Tone.FAINT),
     ]
 
 
@@ -57,6 +65,12 @@ def _common_labels(offer: DeviceOffer) -> str:
     return " ".join(label for label in first if all(label in labels for labels in rest))
 
 
+def _common_network(offer: DeviceOffer) -> str:
+    """The hosts that tasks may reach on all its devices."""
+    first, *rest = (device.description.terms.network for device in offer.devices)
+    return network_text(tuple(host for host in first if all(host in hosts for hosts in rest)))
+
+
 def show_devices(pane: Pane, devices: list[PoolDevice]) -> None:
     columns = [
         TableColumn("DEVICE"),
@@ -67,6 +81,7 @@ def show_devices(pane: Pane, devices: list[PoolDevice]) -> None:
         TableColumn("RELIABLE", is_number=True, from_width=_WIDE),
         TableColumn("NODE", shrinks=True),
         TableColumn("LABELS", shrinks=True, from_width=_WIDE),
+        TableColumn("NETWORK", shrinks=True, from_width=_WIDE),
         TableColumn("STATE"),
         TableColumn("SERVES", shrinks=True),
         TableColumn("WHY", shrinks=True, wraps=True),
@@ -88,6 +103,7 @@ def _device_cells(device: PoolDevice, is_short: bool) -> list[Cell]:
         Cell(_reliability_text(device.reliability, device.reliability)),
         Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
         Cell(" ".join(device.labels), Tone.FAINT),
+        Cell(network_text(description.terms.network), Tone.FAINT),
         pool_state_cell(device),
         Cell(_tasks_text(device, is_short), Tone.FAINT),
         Cell(device.why, Tone.WAITING),

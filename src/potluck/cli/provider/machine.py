@@ -77,7 +77,11 @@ def view_from_provider(status: ProviderStatus) -> MachineView:
             for number, device in enumerate(status.devices, 1)
         ),
         attempts=status.attempts,
-        remarks=(*_warm_interpreters(status), f"Your terms are in {status.terms_file}."),
+        remarks=(
+            *_warm_interpreters(status),
+            *_month(status),
+            f"Your terms are in {status.terms_file}.",
+        ),
     )
 
 
@@ -88,6 +92,14 @@ def _warm_interpreters(status: ProviderStatus) -> tuple[str, ...]:
     count = show_count(len(status.warm), "interpreter")
     memory = show_bytes(sum(interpreter.memory_bytes for interpreter in status.warm))
     return (f"{count} for functions kept warm in {memory} of memory; stopped when it is needed.",)
+
+
+def _month(status: ProviderStatus) -> tuple[str, ...]:
+    most, used = status.limits.network_month_bytes, status.network_used_bytes
+    if most is None and not used:
+        return ()
+    of = "" if most is None else f" of {show_bytes(most)}"
+    return (f"Tasks have {show_bytes(used)}{of} of network in this month.",)
 
 
 def _version_difference(status: ProviderStatus) -> tuple[str, ...]:

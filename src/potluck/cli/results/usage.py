@@ -47,4 +47,6 @@ def _of_devices(usage: Usage | UsedInAll) -> list[str]:
 def _of_files(usage: Usage | UsedInAll) -> list[str]:
     inputs = [f"{show_bytes(usage.input_bytes)} of files in"] if usage.input_bytes else []
     outputs = [f"{show_bytes(usage.output_bytes)} out"] if usage.output_bytes else []
-    return [*inputs, *outputs]
+    moved = usage.network_bytes if isinstance(usage, Usage) else 0
+    network = [f"{show_bytes(moved)} of network"] if moved else []
+    return [*inputs, *outputs, *network]

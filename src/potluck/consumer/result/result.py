@@ -58,6 +58,7 @@ def _add_usage(total: Usage, usage: Usage) -> Usage:
         sum(joules) if joules else None,
         total.input_bytes + usage.input_bytes,
         total.output_bytes + usage.output_bytes,
+        total.network_bytes + usage.network_bytes,
     )
 
 

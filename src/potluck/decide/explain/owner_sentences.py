@@ -97,6 +97,11 @@ _WORDS = {
         "request {asked} of a device",
         ", but it offers {has} or more",
     ),
+    Refusal.NETWORK: _OwnerSentence(
+        "needs network that its owner does not allow",
+        "need network that its owner does not allow",
+        " (`potluck provider set network=…`)",
+    ),
     Refusal.DEVICE_COUNT: _OwnerSentence(
         "needs {asked} devices at once", "need {asked} devices at once", ", but it has {has}"
     ),

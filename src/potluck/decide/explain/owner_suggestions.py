@@ -15,6 +15,7 @@ from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF
 from potluck.decide.pool.feasibility import Refusal, share_of, suitable
 from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
+from potluck.model.network.patterns import ANY_HOST
 from potluck.model.terms import TaskKind
 
 _Changed = tuple[FreeNode, str]
@@ -58,6 +59,11 @@ def _every_kind(node: FreeNode, _asked: TaskCounts) -> _Changed:
 def _everybody(node: FreeNode, _asked: TaskCounts) -> _Changed:
     open_ = _with_devices(node, allow=None, deny=frozenset())
     return open_, "If its owner accepted every account's tasks"
+
+
+def _open_network(node: FreeNode, _asked: TaskCounts) -> _Changed:
+    open_ = _with_devices(node, network=(ANY_HOST,), network_task_bytes=None)
+    return open_, "If its owner allowed every public host (network=open)"
 
 
 def _any_part(node: FreeNode, asked: TaskCounts) -> _Changed:
@@ -135,6 +141,7 @@ _OFFERS: dict[Refusal, Callable[[FreeNode, TaskCounts], _Changed | None]] = {
     Refusal.TASK_KIND: _every_kind,
     Refusal.WALLET: _everybody,
     Refusal.FRACTION: _any_part,
+    Refusal.NETWORK: _open_network,
     Refusal.OWN_TASKS_ONLY: _sandboxed,
     **{each: _larger(each) for each in (Refusal.CORES, Refusal.MEMORY, Refusal.DISK)},
 }

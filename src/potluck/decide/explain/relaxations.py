@@ -211,6 +211,7 @@ FIELD_OF = {
     Refusal.COMPUTE_CAPABILITY: "compute_capability",
     Refusal.DEVICE_MEMORY: "device_memory_bytes",
     Refusal.FRACTION: "device_milli",
+    Refusal.NETWORK: "network",
     Refusal.DEVICE_COUNT: "device_count",
     Refusal.PRICE: "max_price_micro_per_hour",
     Refusal.CORES: "cores",

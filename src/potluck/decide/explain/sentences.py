@@ -71,6 +71,10 @@ _SENTENCES = {
         "does not offer such a small share of a device",
         "do not offer such a small share of a device",
     ),
+    Refusal.NETWORK: (
+        "does not give the task the network that it asks for (--network, --network-limit)",
+        "do not give the task the network that it asks for (--network, --network-limit)",
+    ),
     Refusal.DEVICE_COUNT: ("has too few suitable devices", "have too few suitable devices"),
     Refusal.PRICE: (
         "costs more than the task's price ceiling",

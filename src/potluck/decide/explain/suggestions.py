@@ -55,6 +55,8 @@ def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
             yield count, _not_asking(task, field)
     if task.requirements.owners and (count := _count(relax(task, "owners", ()), rest)):
         yield count, _ANY_OWNER
+    if task.requirements.network and (count := _count(relax(task, "network", ()), rest)):
+        yield count, _NO_NETWORK
     for label in task.requirements.labels:
         others = tuple(each for each in task.requirements.labels if each != label)
         if count := _count(relax(task, "labels", others), rest):
@@ -132,6 +134,8 @@ def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
             conditions += map(_not_asking_for_label, lacking)
         elif field == "owners":
             conditions.append(_ANY_OWNER)
+        elif field == "network":
+            conditions.append(_NO_NETWORK)
         else:
             conditions.append(_not_asking(task, field))
     return tuple(conditions)
@@ -140,7 +144,7 @@ def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
 def _least(task: WaitingTask, field: str, node: FreeNode) -> object:
     if field == "labels":
         return tuple(each for each in task.requirements.labels if each in node.labels)
-    if field == "owners":
+    if field in ("owners", "network"):
         return ()
     measure = MEASURE_OF.get(field)
     return None if measure is None else measure.least
@@ -151,6 +155,7 @@ def _not_asking(task: WaitingTask, field: str) -> str:
 
 
 _ANY_OWNER = "if it allowed nodes of any owner"
+_NO_NETWORK = "if it did not need the network"
 
 
 def _not_asking_for_label(label: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.candidates import Accept, Candidates
 from potluck.decide.pool.demand import Demand
-from potluck.decide.pool.feasibility import Fit, Refusal
+from potluck.decide.pool.feasibility import Fit, Refusal, named_wallets
 from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.decide.pool.node_index import NodeIndex
 from potluck.decide.pool.permission import NodePermission
@@ -218,7 +218,7 @@ class PoolCapacity:
         if demand is None:
             if len(self._demands) >= _MOST_DEMANDS:
                 self._forget_demands()
-            self.ask_for(task.requirements.owners)
+            self.ask_for(named_wallets(task.requirements))
             demand = self._demands[key] = Demand(replace(task, account_id=asker))
         return demand
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from potluck.decide.pool.candidates import choices, price_of
 from potluck.decide.pool.demand import Demand, Usable
-from potluck.decide.pool.feasibility import Refusal
+from potluck.decide.pool.feasibility import ANY_WALLET, Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.pool.suitable_devices import UsableDevices, usable_devices
 from potluck.decide.types import FreeNode, WaitingTask
@@ -42,8 +42,13 @@ class FittingNode(Struct, frozen=True):
 class DryRun:
     def __init__(self, nodes: Iterable[NodeCapacity], task: WaitingTask) -> None:
         self._nodes = list(nodes)
-        self.task = replace(task, requirements=replace(task.requirements, owners=()))
+        requirements = replace(task.requirements, owners=(), own_wallet=None)
+        self.task = replace(task, requirements=requirements)
         self._demand = Demand(self.task)
+        own = replace(requirements, own_wallet=ANY_WALLET)
+        self._own_demand = (
+            Demand(replace(task, requirements=own)) if requirements.network else self._demand
+        )
         self._owners = frozenset(task.requirements.owners)
         self._prices: dict[NodeProfile, tuple[int, int]] = {}
         self.refusals: Counter[Refusal] = Counter()
@@ -58,15 +63,20 @@ class DryRun:
             self.refusals[refusal] += 1
         else:
             self.free.append(capacity)
-        if self._is_owned(capacity) and self._demand.suits(capacity):
+        if self._is_owned(capacity) and self._demand_for(capacity).suits(capacity):
             self.suited[capacity.node.id] = capacity
 
     def _refusal(self, capacity: NodeCapacity) -> Refusal | None:
         """The first refusal, in the order of `feasibility.fit`."""
-        refusal = self._demand.refusal(capacity, self.task.account_id)
+        refusal = self._demand_for(capacity).refusal(capacity, self.task.account_id)
         if refusal is Refusal.OWN_TASKS_ONLY or self._is_owned(capacity):
             return refusal
         return Refusal.OWNER
+
+    def _demand_for(self, capacity: NodeCapacity) -> Demand:
+        """Profiles do not know their owner, who may give own tasks more network."""
+        is_own = capacity.node.account_id == self.task.account_id
+        return self._own_demand if is_own else self._demand
 
     def _is_owned(self, capacity: NodeCapacity) -> bool:
         return not self._owners or capacity.node.wallet in self._owners
@@ -86,8 +96,8 @@ class DryRun:
 
     def _chance(self, capacity: NodeCapacity) -> FittingNode:
         """With the cheapest of the devices that a placement would choose from."""
-        free = self._demand.free(capacity, self.task.account_id)
-        taken = min(choices(self._demand, capacity, free), key=price_of)
+        free = self._demand_for(capacity).free(capacity, self.task.account_id)
+        taken = min(choices(self._demand_for(capacity), capacity, free), key=price_of)
         price = 0 if self._is_own(capacity) else price_of(taken)
         return FittingNode(capacity, price, sum(each.milli for each in taken))
 
@@ -107,7 +117,7 @@ class DryRun:
         )
 
     def _usable(self, capacity: NodeCapacity) -> tuple[Usable, ...]:
-        devices = self._demand.devices(capacity.profile)
+        devices = self._demand_for(capacity).devices(capacity.profile)
         assert not isinstance(devices, Refusal), "the node is suitable"
         return devices
 
@@ -128,7 +138,8 @@ class DryRun:
             nodes=len(self.suited),
             devices=sum(len(self._usable(capacity)) for capacity in nodes),
             free_devices=sum(
-                self._demand.free_count(capacity, self.task.account_id) for capacity in self.free
+                self._demand_for(capacity).free_count(capacity, self.task.account_id)
+                for capacity in self.free
             ),
             slots=sum(map(self._slots, nodes)),
             cheapest_micro_per_hour=min(prices, default=None),

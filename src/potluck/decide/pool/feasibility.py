@@ -14,9 +14,11 @@ from potluck.decide.pool.python_versions import suits_python
 from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, NodeId
+from potluck.model.network.patterns import uncovered
 from potluck.model.task import Requirements
 
 _AVAILABLE = Availability.AVAILABLE
+ANY_WALLET = "*"  # as the wallet of a task: it counts as its owner's on every node
 
 
 class Refusal(StrEnum):
@@ -40,6 +42,7 @@ class Refusal(StrEnum):
     TASK_KIND = "task_kind"  # its owner does not accept such tasks on these devices
     WALLET = "wallet"  # its owner does not accept this account's tasks on these devices
     FRACTION = "fraction"  # its owner offers no such small shares of these devices
+    NETWORK = "network"  # its owner does not allow the network that the task needs
     DEVICE_COUNT = "device_count"  # it has too few suitable devices
     PRICE = "price"  # it costs more than the task's price ceiling
     CORES = "cores"  # it has fewer cores
@@ -93,11 +96,10 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
         devices = [device for device in devices if keep(requirements, device)]
         if not devices:
             return refusal
-    if any(map(_says_something, devices)):
-        for refusal, takes in _TERMS:
-            devices = [device for device in devices if takes(task, device)]
-            if not devices:
-                return refusal
+    accepting = _accepting(task, node, devices)
+    if isinstance(accepting, Refusal):
+        return accepting
+    devices = accepting
     devices = [device for device in devices if _price_is_fine(requirements, device, node.cores)]
     if not devices:
         return Refusal.PRICE
@@ -106,6 +108,22 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
     if (too_small := _size_refusal(task, node)) is not None:
         return too_small
     return Refusal.CORDONED if node.is_cordoned else _available(requirements, devices)
+
+
+def _accepting(
+    task: WaitingTask, node: FreeNode, devices: list[FreeDevice]
+) -> list[FreeDevice] | Refusal:
+    """The devices whose owner's terms accept the task."""
+    if any(map(_says_something, devices)):
+        for refusal, takes in _TERMS:
+            devices = [device for device in devices if takes(task, device)]
+            if not devices:
+                return refusal
+    requirements = task.requirements
+    if requirements.network:
+        is_own = requirements.own_wallet in (ANY_WALLET, node.wallet or ANY_WALLET)
+        devices = [device for device in devices if _gives_network(requirements, device, is_own)]
+    return devices or Refusal.NETWORK
 
 
 def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
@@ -216,6 +234,20 @@ _TERMS: tuple[tuple[Refusal, Callable[[WaitingTask, FreeDevice], bool]], ...] = 
     (Refusal.WALLET, _takes_account),
     (Refusal.FRACTION, _gives_part),
 )
+
+
+def named_wallets(requirements: Requirements) -> tuple[str, ...]:
+    """The owners whose nodes differ from others for these requirements."""
+    own = () if requirements.own_wallet is None else (requirements.own_wallet,)
+    return (*requirements.owners, *own)
+
+
+def _gives_network(requirements: Requirements, device: FreeDevice, is_own: bool) -> bool:
+    allowed = device.own_network if is_own else device.network
+    most_bytes = device.network_task_bytes
+    if most_bytes is not None and most_bytes < requirements.network_bytes:
+        return False
+    return not uncovered(requirements.network, allowed)
 
 
 def _price_is_fine(requirements: Requirements, device: FreeDevice, node_cores: int) -> bool:

@@ -231,6 +231,7 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
             *(each.kind, each.model, each.memory_bytes, each.price_micro_per_hour, each.vendor),
             *(each.compute_capability, each.is_partition, each.shares_accounts),
             *(each.is_available, each.kinds, each.least_milli, each.allow, each.deny),
+            *(each.network, each.own_network, each.network_task_bytes),
         )
         for each in node.devices
     )

@@ -55,6 +55,7 @@ class PreparedAttempt(Struct, frozen=True):
     freight: AttemptTransfers
     is_of_other: bool = False  # whether it is a task of another account than the node's owner
     turn: asyncio.Event | None = None  # its code starts after this; None: immediately
+    proxy: Path | None = None  # the socket of its proxy, if it has network
 
     async def its_turn(self) -> None:
         if self.turn is not None:
@@ -98,6 +99,7 @@ def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = No
         image=image,
         image_seconds=grant.limits.prepare_seconds,
         is_of_other=job.is_of_other,
+        proxy=job.proxy,
     )
 
 

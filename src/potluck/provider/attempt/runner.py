@@ -20,6 +20,7 @@ from potluck.model.lease import AttemptState, Lease
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, blobs_of
+from potluck.model.units import show_bytes
 from potluck.model.usage import Usage
 from potluck.provider.attempt.attempt_trace import record_step, remember_trace
 from potluck.provider.attempt.item_runner import RangeRun
@@ -31,6 +32,7 @@ from potluck.provider.attempt.unsent_results import Outcomes
 from potluck.provider.attempt.usage_meter import DeviceMeter, ReadSpent, no_usage, usage_of
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, Environment, PrepareFailed
 from potluck.provider.dependencies.preparer import Preparer
+from potluck.provider.egress.egress import Egress
 from potluck.provider.event import CodeStarted, Event, PrepareBegan
 from potluck.provider.expose.expose import DeviceExposer, ExposeFunctions, hide
 from potluck.provider.expose.exposed import Exposed
@@ -91,6 +93,7 @@ class Runner:
         driver: Driver,
         preparer: Preparer,
         cache: FileCache,
+        egress: Egress,
         outcome_seconds: float,
         may_run: MayRun = accept_any,
         show: ExposeFunctions = NOTHING_SHOWN,
@@ -107,6 +110,7 @@ class Runner:
         self._driver = driver
         self._preparer = preparer
         self._cache = cache
+        self._egress = egress
         self._may_run = may_run
         self._exposure = DeviceExposer(show)
 
@@ -141,9 +145,9 @@ class Runner:
                 *(is_of_other, turn),
             )
             began_ns = tracing.now_ns()
-            outcome = await self._run_job(job)
+            outcome, network_bytes = await self._run_with_network(job)
             record_step("execute", grant, began_ns)
-            usage = usage_of(job, outcome, ready.prepare_seconds, meter.spent())
+            usage = usage_of(job, outcome, ready.prepare_seconds, meter.spent(), network_bytes)
             return _finished(grant, outcome, usage, masked)
         except _Declined as declined:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
@@ -221,6 +225,27 @@ class Runner:
         )
         fetched_bytes = inputs.fetched_bytes + mounted.fetched_bytes
         return replace(inputs, volumes=mounted.trees, fetched_bytes=fetched_bytes)
+
+    async def _run_with_network(self, job: PreparedAttempt) -> tuple[RunOutcome, int]:
+        """The outcome, and the bytes that its code sent and received."""
+        requirements = job.grant.requirements
+        if not requirements.network:
+            return await self._run_job(job), 0
+        limit = show_bytes(requirements.network_bytes)
+        detail = f"it sent and received more than {limit} over the network; --network-limit is more"
+
+        def stop() -> None:
+            job.recall.ask(EndReason.NETWORK_LIMIT, 0.0, detail)
+
+        async with self._egress.serving_task(
+            job.grant.attempt_id, requirements.network, requirements.network_bytes, stop
+        ) as (proxy, socket):
+            outcome = await self._run_job(replace(job, proxy=socket))
+        if proxy.refused:
+            hosts = ", ".join(proxy.refused)
+            sentence = f"Connections to {hosts} were refused: --network does not allow them.\n"
+            await job.log.write("potluck", sentence.encode())
+        return outcome, proxy.spent_bytes
 
     async def _run_job(self, job: PreparedAttempt) -> RunOutcome:
         match job.grant.spec:

@@ -97,7 +97,11 @@ class DeviceMeter:
 
 
 def usage_of(
-    job: PreparedAttempt, ended: RunOutcome, prepare_seconds: float, devices: DeviceSpent
+    job: PreparedAttempt,
+    ended: RunOutcome,
+    prepare_seconds: float,
+    devices: DeviceSpent,
+    network_bytes: int = 0,
 ) -> Usage:
     return Usage(
         prepare_seconds=prepare_seconds,
@@ -109,4 +113,5 @@ def usage_of(
         energy_joules=devices.joules,
         input_bytes=job.inputs.fetched_bytes,
         output_bytes=job.freight.outbox.size_bytes,
+        network_bytes=network_bytes,
     )

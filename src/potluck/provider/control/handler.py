@@ -122,6 +122,7 @@ class CommandHandler:
             attempts=office.bench.now(),
             warm=office.bench.warm(),
             limits=office.rules.limits,
+            network_used_bytes=office.rules.network_used_bytes(),
         )
 
     def _problem(self) -> str:

@@ -80,6 +80,7 @@ class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
     attempts: tuple[AttemptNow, ...]
     warm: tuple[WarmNow, ...] = ()
     limits: NodeLimits = NodeLimits()  # in force for all tasks together
+    network_used_bytes: int = 0  # of this month, by tasks that ended or run
 
 
 class InEffect(Struct, frozen=True, tag_field="answer", tag="done"):

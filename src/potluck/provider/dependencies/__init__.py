@@ -3,8 +3,7 @@
 preparer               a script's requirements in, a read-only environment out
 ├── python_facts       version and platform of the sandbox's Python
 ├── installer          uv in a sandbox: resolves a lock, installs from the lock
-│   ├── proxy_forwarder  runs inside: forwards connections of uv to the proxy's socket
-│   ├── egress_proxy     runs outside: allows connections to the package index only
+│   ├── command_sequence runs inside: one command of uv after the other
 │   └── directory_size   ends an installation that grows too large
 ├── seal               takes over the files that the sandbox left, or refuses them
 └── environment_cache  finished environments and cached locks, separate for each account

@@ -9,18 +9,21 @@ import asyncio
 from pathlib import Path
 
 import uv
+from msgspec.structs import replace
 
 from potluck.model.error import StartFailed
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason
-from potluck.provider.dependencies import proxy_forwarder
+from potluck.provider.dependencies import command_sequence
 from potluck.provider.dependencies.directory_size import watch_size
-from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
 from potluck.provider.dependencies.lock import check_lock
 from potluck.provider.dependencies.outcome import PrepareFailed, prepare_failed
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.dependencies.staging import Stage, remove_trees
+from potluck.provider.egress.egress import Egress
+from potluck.provider.egress.guard import EgressRules
+from potluck.provider.egress.proxy import Proxy, ProxyLimits
 from potluck.provider.sandbox.driver import (
     ENVIRONMENT,
     PYTHON,
@@ -31,7 +34,6 @@ from potluck.provider.sandbox.driver import (
     Output,
     RunOutcome,
 )
-from potluck.provider.server.throttle import Throttle
 
 LIVE_BYTES = 16_384
 TAIL_BYTES = 4_096
@@ -93,7 +95,6 @@ class Transcript:
 INTERPRETER = f"{ENVIRONMENT}/bin/python"
 
 _UV = "/opt/potluck/uv"
-_SOCKET = "/opt/potluck/proxy.sock"
 _CACHE = ".cache"
 
 _RESOLVE = (
@@ -110,12 +111,12 @@ _INSTALL = (
 
 class Installer:
     def __init__(
-        self, driver: Driver, index: PackageIndex, settings: PrepareSettings, throttle: Throttle
+        self, driver: Driver, index: PackageIndex, settings: PrepareSettings, egress: Egress
     ):
         self._driver = driver
         self._index = index
         self._settings = settings
-        self._throttle = throttle
+        self._egress = egress
         self._uv = find_uv()
 
     async def resolve(self, stage: Stage, metadata: ScriptMetadata, output: Output) -> str:
@@ -136,12 +137,15 @@ class Installer:
 
     async def _run(self, stage: Stage, confinement: Confinement, output: Output) -> str:
         limits = ProxyLimits(total_bytes=self._settings.download_bytes)
-        proxy = Proxy(self._index.endpoints(), limits, self._throttle)
+        rules = EgressRules(
+            trusted=self._index.endpoints(), refusal="It is not a host of the package index."
+        )
+        proxy = self._egress.make_proxy(stage.name, rules, limits)
         transcript = Transcript(output)
         await stage.empty()
-        async with proxy.serving(stage.listen()):
-            ended = await self._run_watched(stage, confinement, transcript)
-        stage.socket_path.unlink()
+        async with proxy.serving(self._egress.directory) as socket:
+            run = replace(confinement, proxy=socket)
+            ended = await self._run_watched(stage, run, transcript)
         await transcript.finish()
         if ended.reason is not EndReason.COMPLETED:
             raise _explain(ended, transcript, proxy)
@@ -166,10 +170,10 @@ class Installer:
         self, stage: Stage, phase: str, files: dict[str, bytes], *commands: tuple[str, ...]
     ) -> Confinement:
         words = [word for command in commands for word in ("--", *command)]
-        program = {"proxy_forwarder.py": Path(proxy_forwarder.__file__).read_bytes()}
+        program = {"command_sequence.py": Path(command_sequence.__file__).read_bytes()}
         return Confinement(
             name=f"{stage.name}-{phase}",
-            command=(PYTHON, "-I", "-S", f"{WORK}/proxy_forwarder.py", _SOCKET, *words),
+            command=(PYTHON, "-I", "-S", f"{WORK}/command_sequence.py", *words),
             memory_bytes=self._settings.memory_bytes,
             disk_bytes=self._settings.work_bytes,
             processes=self._settings.processes,
@@ -177,11 +181,7 @@ class Installer:
             seconds=86_400.0,  # the preparer limits the time of all steps together
             environment=self._variables(),
             files=program | files,
-            mounts=(
-                Mount(self._uv, _UV),
-                Mount(stage.socket_path, _SOCKET),
-                Mount(stage.environment, ENVIRONMENT, writable=True),
-            ),
+            mounts=(Mount(self._uv, _UV), Mount(stage.environment, ENVIRONMENT, writable=True)),
         )
 
     def _variables(self) -> dict[str, str]:
@@ -195,6 +195,8 @@ class Installer:
             "UV_SYSTEM_CERTS": "1",
             "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
+            # The owner's index may be on this machine, and is reached by the proxy too.
+            **dict.fromkeys(("NO_PROXY", "no_proxy"), ""),
         }
 
 

@@ -5,8 +5,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from potluck.model.error import BadSettings
-
-Endpoint = tuple[str, int]
+from potluck.provider.egress.request import Endpoint
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Indexes that keep their files on another host.

@@ -26,9 +26,9 @@ from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.python_facts import PythonFacts, check_version, find_python_facts
 from potluck.provider.dependencies.seal import seal
 from potluck.provider.dependencies.settings import PrepareSettings
-from potluck.provider.dependencies.staging import Stage, remove_all_stages, remove_trees, staged
+from potluck.provider.dependencies.staging import Stage, remove_trees, staged
+from potluck.provider.egress.egress import Egress
 from potluck.provider.sandbox.driver import ENVIRONMENT, Driver, Mount, Output
-from potluck.provider.server.throttle import Throttle
 
 
 class _EnvironmentRequest(Struct, frozen=True):
@@ -47,13 +47,13 @@ class Preparer:
         driver: Driver,
         directory: Path,
         index: PackageIndex,
-        throttle: Throttle,
+        egress: Egress,
         settings: PrepareSettings | None = None,
     ):
         self._settings = settings or PrepareSettings()
         self._driver = driver
         self._index = index
-        self._installer = Installer(driver, index, self._settings, throttle)
+        self._installer = Installer(driver, index, self._settings, egress)
         self._cache = EnvironmentCache(directory)
         self._locks = KeyedLocks()
         self._python: PythonFacts | None = None
@@ -61,7 +61,7 @@ class Preparer:
 
     async def reap(self) -> None:
         """Removes unfinished installations of an earlier process; call it once at start."""
-        await remove_all_stages(self._cache.staging)
+        await remove_trees(self._cache.staging)
         self._cache.forget_before(time.time() - self._settings.lock_seconds)
 
     async def prepare(

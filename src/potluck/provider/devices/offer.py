@@ -18,7 +18,7 @@ from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.ids import NodeId
 from potluck.model.node import DISK_IMAGE, NodeDescription, SandboxReport
 from potluck.model.task import GIB, MIB
-from potluck.model.terms import TaskKind
+from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.provider.announcement import Announce, OfferRefused, RegistrationDone
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.data_directory import load_node_id
@@ -40,7 +40,7 @@ DISK_IN_MEMORY_SHARE = 0.2
 # offered, since inputs and dependencies are cached on it, too.
 _RESERVE_DIVISOR, _MOST_RESERVE_BYTES = 10, 5 * GIB
 _DISK_DIVISOR = 2
-_DISK_SECONDS = 30.0
+_WATCH_SECONDS = 30.0
 # A smaller change of the free space is not registered.
 _DISK_STEP_DIVISOR = 20
 
@@ -73,6 +73,7 @@ class NodeOffer:
         self._wish: Callable[[], int] = int
         self.held_bytes: Callable[[], int] = int  # what current tasks take of the disk
         self._disk_bytes = 0  # as registered
+        self._terms: dict[str, DeviceTerms] = {}  # as registered
         self.change_counter = ChangeCounter()
         self.refusal: PotluckError | None = None  # why the server rejects it
         self.misfit: PotluckError | None = None  # why the owner's sandbox does not work
@@ -83,7 +84,7 @@ class NodeOffer:
 
     def describe(self) -> NodeDescription:
         offered = self._offered_disk()
-        self._disk_bytes = offered.disk_bytes
+        self._disk_bytes, self._terms = offered.disk_bytes, self._rules.all_offered()
         described = describe_node(
             *(self._settings, self._devices.values(), self.sandbox, self._rules, offered)
         )
@@ -128,6 +129,10 @@ class NodeOffer:
         difference = abs(self._offered_disk().disk_bytes - self._disk_bytes)
         return difference > self._disk_bytes // _DISK_STEP_DIVISOR
 
+    def has_other_terms(self) -> bool:
+        """Whether the month has so much less or more network left that it should be registered."""
+        return self._rules.all_offered() != self._terms
+
     def _offered_disk(self) -> "OfferedDisk":
         free_bytes = free_disk_bytes(self._settings.data_directory) + self.held_bytes()
         return offer_disk(self._rules.limits, self.sandbox, free_bytes, usable_memory_bytes())
@@ -165,12 +170,12 @@ async def offer_forever(
         offer.change_counter.acknowledge(changes)
 
 
-async def watch_disk(offer: NodeOffer) -> None:
-    """Registers again when the free space of the disk has changed: the limits of all tasks together
-    never exceed it."""
+async def watch_offer(offer: NodeOffer) -> None:
+    """Registers again when the free space of the disk, or what the month has left of network, has
+    changed: the limits of all tasks together never exceed it."""
     while True:
-        await asyncio.sleep(_DISK_SECONDS)
-        if offer.has_other_disk():
+        await asyncio.sleep(_WATCH_SECONDS)
+        if offer.has_other_disk() or offer.has_other_terms():
             offer.change_counter.change()
 
 
@@ -241,6 +246,7 @@ def describe_node(
 ) -> NodeDescription:
     """With the current terms."""
     limits, memory_bytes = rules.limits, usable_memory_bytes()
+    terms = rules.all_offered()
     return NodeDescription(
         name=settings.name,
         platform=f"{platform.system()} {platform.release()} {platform.machine()}"[:200],
@@ -250,7 +256,7 @@ def describe_node(
         memory_bytes=limits.memory_bytes or int(memory_bytes * MEMORY_SHARE),
         disk_bytes=disk.disk_bytes,
         sandbox=sandbox,
-        devices=tuple(replace(device, terms=rules.terms[device.uuid]) for device in devices),
+        devices=tuple(replace(device, terms=terms[device.uuid]) for device in devices),
         labels=settings.labels,
         others_disk_in_memory=disk.others_disk_in_memory,
     )

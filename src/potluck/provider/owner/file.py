@@ -44,6 +44,7 @@ class NodeLimits(Struct, frozen=True):
     pulls_images: bool = False  # whether missing images are pulled
     # Whether tasks of other accounts use the disk where only a watchdog limits them.
     others_on_disk: bool = False
+    network_month_bytes: int | None = None  # that all tasks together move in a month
 
 
 class OwnerValues(Struct, frozen=True):

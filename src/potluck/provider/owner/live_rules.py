@@ -5,18 +5,22 @@ the start, nothing is offered until it is fixed.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import reduce
 from pathlib import Path
 
 import structlog
+from msgspec.structs import replace
 
+from potluck.local.network.presets import load_presets
 from potluck.model.device import DeviceDescription
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.ids import AccountId
+from potluck.model.network.patterns import ANY_HOST, expand_entries, uncovered
 from potluck.model.task_spec import ContainerSpec, kind_of
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
+from potluck.model.units import show_bytes
 from potluck.provider.owner.file import (
     NodeLimits,
     OwnerValues,
@@ -32,6 +36,7 @@ from potluck.wire.provider import Grant
 log = structlog.get_logger()
 
 _IMAGE_ID = re.compile(r"(sha256:)?[0-9a-f]{1,64}")
+_LEAST_NETWORK_BYTES = 1_000  # that a task can ask for
 _KEPT = "Changes that you made meanwhile are in effect, but not in the file yet."
 
 
@@ -46,7 +51,11 @@ class OwnerRules:
         self._default_terms = DeviceTerms(
             price_micro_per_hour=settings.price_micro_per_hour,
             shares_accounts=settings.share_between_accounts,
+            own_network=(ANY_HOST,),
         )
+        self._presets = load_presets(settings.network_presets)
+        # The bytes of this month that tasks have moved, or running ones may still move.
+        self.network_used_bytes: Callable[[], int] = lambda: 0
         self._default_limits = NodeLimits(
             settings.cores, settings.memory_bytes, settings.disk_bytes
         )
@@ -74,7 +83,10 @@ class OwnerRules:
         before = (self.terms, self.limits, self.trouble())
         self._mark = mark_of(self.path)
         try:
-            self._values = read_file(self.path)
+            values = read_file(self.path)
+            for table in (values.everywhere, *values.devices.values()):
+                self._check_presets(table)
+            self._values = values
             self._is_ever_read, self.problem = True, None
             self._write()
         except BadSettings as error:
@@ -86,12 +98,21 @@ class OwnerRules:
         """Writes the change into the file. It is in effect even while it cannot be written."""
         try:
             change_text("", change)
-        except InvalidInput as error:
+            self._check_presets(change)
+        except (InvalidInput, BadSettings) as error:
             log.warning("invalid owner request ignored", detail=error.detail)
             return
         self._unwritten.add(change)
         self.reread()
         self._unwritten.keep()
+
+    def _check_presets(self, change: TermsChange) -> None:
+        """Raises BadSettings for a preset that this machine does not know."""
+        for entries in (change.network, change.own_network):
+            try:
+                expand_entries(entries or (), self._presets)
+            except InvalidInput as error:
+                raise BadSettings(f"In {self.path}: {error.detail}", error.hint) from error
 
     def reread_if_changed(self) -> bool:
         """Rereads the file once its mark has changed and is the same in two calls: a file that is
@@ -151,7 +172,29 @@ class OwnerRules:
             is_denied = not is_allowed or wallet in map(str.lower, terms.deny)
             if is_denied and grant.account_id != owner_id:
                 return "The node's owner does not take this account's tasks on this device."
+            is_own = grant.account_id == owner_id
+            if (why_not := self._declined_network(terms, grant, is_own)) is not None:
+                return why_not
         return None
+
+    def network_left_bytes(self) -> int | None:
+        """Of this month; None: there is no limit."""
+        most = self.limits.network_month_bytes
+        return None if most is None else max(0, most - self.network_used_bytes())
+
+    def offered_terms(self, uuid: str) -> DeviceTerms:
+        """As the pool plans with them: with what the month has left, in coarse steps, so that they
+        change seldom."""
+        terms, left = self.terms[uuid], self.network_left_bytes()
+        if left is None:
+            return terms
+        step = 1 << max(0, left.bit_length() - 1)
+        if step < _LEAST_NETWORK_BYTES:
+            return replace(terms, network=(), own_network=())
+        return replace(terms, network_task_bytes=min(terms.network_task_bytes or step, step))
+
+    def all_offered(self) -> dict[str, DeviceTerms]:
+        return {uuid: self.offered_terms(uuid) for uuid in self.terms}
 
     def _declined_image(self, image: str, is_own: bool) -> str | None:
         """Local images may hold private data: the owner names those that others may run."""
@@ -174,5 +217,28 @@ class OwnerRules:
     def _apply(self) -> None:
         values = reduce(OwnerValues.changed, self._unwritten.changes, self._values)
         uuids = self._uuids or ()
-        self.terms = {uuid: values.terms(uuid, self._default_terms) for uuid in uuids}
+        self.terms = {
+            uuid: self._expanded(values.terms(uuid, self._default_terms)) for uuid in uuids
+        }
         self.limits = values.limits(self._default_limits)
+
+    def _expanded(self, terms: DeviceTerms) -> DeviceTerms:
+        """With hosts instead of presets, which servers may know differently."""
+        return replace(
+            terms,
+            network=expand_entries(terms.network, self._presets),
+            own_network=expand_entries(terms.own_network, self._presets),
+        )
+
+    def _declined_network(self, terms: DeviceTerms, grant: Grant, is_own: bool) -> str | None:
+        requirements = grant.requirements
+        if not requirements.network:
+            return None
+        allowed = terms.own_network if is_own else terms.network
+        if missing := uncovered(requirements.network, allowed):
+            return f"The node's owner does not allow the network {', '.join(missing)}."
+        left = self.network_left_bytes()
+        limits = [size for size in (terms.network_task_bytes, left) if size is not None]
+        if limits and min(limits) < requirements.network_bytes:
+            return f"The node's owner allows a task {show_bytes(min(limits))} of network now."
+        return None

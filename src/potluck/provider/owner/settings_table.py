@@ -17,6 +17,7 @@ from potluck.model.credit import MICRO
 from potluck.model.decode_errors import plain_message
 from potluck.model.error import InvalidInput
 from potluck.model.hours import parse_hours
+from potluck.model.network.patterns import parse_entries
 from potluck.model.terms import SANDBOXES, TaskKind, TermsChange
 from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 
@@ -127,6 +128,10 @@ def _words(written: Written, name: str) -> tuple[str, ...]:
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise InvalidInput(f"{name} is not a list.", f'Write it like {name} = ["one", "two"].')
     return tuple(part.strip() for part in parts if part.strip())
+
+
+def _network(written: Written, name: str) -> tuple[str, ...]:
+    return parse_entries(_words(written, name), name)
 
 
 def _kinds(written: Written, name: str) -> tuple[TaskKind, ...]:
@@ -281,6 +286,30 @@ KEYS: tuple[OwnerSetting, ...] = (
         _spell_words,
     ),
     OwnerSetting(
+        "network",
+        "network",
+        "Hosts that tasks of other accounts may reach: hosts, presets, open or none.",
+        "huggingface,pypi,*.example.org:8443",
+        _network,
+        _spell_words,
+    ),
+    OwnerSetting(
+        "own_network",
+        "own_network",
+        "Hosts that your own tasks may reach; by default open.",
+        "open",
+        _network,
+        _spell_words,
+    ),
+    OwnerSetting(
+        "network_per_task",
+        "network_task_bytes",
+        "The most that one task may send and receive.",
+        "20GB",
+        _bytes,
+        _spell_bytes,
+    ),
+    OwnerSetting(
         "cores",
         "cores",
         "Processor cores for all tasks together.",
@@ -353,6 +382,15 @@ KEYS: tuple[OwnerSetting, ...] = (
         "yes",
         _flag,
         _as_it_is,
+        True,
+    ),
+    OwnerSetting(
+        "network_per_month",
+        "network_month_bytes",
+        "The most that all tasks together may send and receive in a calendar month.",
+        "500GB",
+        _bytes,
+        _spell_bytes,
         True,
     ),
 )

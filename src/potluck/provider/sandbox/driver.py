@@ -98,6 +98,7 @@ class Confinement(Struct, frozen=True):
     shows_packages: bool = False  # the Python packages of the node's own system, for its programs
     image_seconds: float = 86_400.0  # time limit for pulling the image
     is_of_other: bool = False  # whether it is a task of another account than the node's owner
+    proxy: Path | None = None  # the socket of the proxy that is its way out; None: no network
 
     @property
     def all_mounts(self) -> tuple[Mount, ...]:

@@ -1,9 +1,11 @@
 """Runs inside the sandbox before the command, as the command's user: sets its variables and
 stdin.
 
-    exec_env.py VARIABLES STDIN PROGRAM [ARGUMENT …]
+    exec_env.py VARIABLES STDIN PROXY PROGRAM [ARGUMENT …]
 
 STDIN is a file that the command reads as its stdin; if it is empty text, stdin stays as it is.
+PROXY is empty, or DESCRIPTOR:PORT: a listener is opened on that port of loopback, and sent through
+the descriptor to the provider, which serves it from outside.
 VARIABLES is a file of NUL-terminated `name=value` entries. They are set here because a loader obeys
 some of them and earlier steps may run as root; from a file because every user of the machine may
 read a command line; and not by a shell, which gives some names a special meaning. Imports only what
@@ -31,9 +33,25 @@ def open_stdin(path: str) -> None:
     os.close(descriptor)
 
 
-def run_command(variables: str, stdin: str, program: str, *arguments: str) -> int:
+def open_proxy(descriptor: int, port: int) -> None:
+    import _socket  # only for tasks with network
+
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(128)
+    outside = _socket.socket(fileno=descriptor)
+    sent = listener.fileno().to_bytes(4, sys.byteorder)
+    outside.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, sent)])
+    outside.close()
+    listener.close()
+
+
+def run_command(variables: str, stdin: str, proxy: str, program: str, *arguments: str) -> int:
     if stdin:
         open_stdin(stdin)
+    if proxy:
+        descriptor, _, port = proxy.partition(":")
+        open_proxy(int(descriptor), int(port))
     return become(program, arguments, read_variables(variables))
 
 

@@ -7,11 +7,13 @@ possible. It does not protect the machine from the task, and its report says so.
 import asyncio
 import json
 import os
+import socket
 import sys
 import tempfile
 import time
 from asyncio.subprocess import DEVNULL, Process
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -20,6 +22,7 @@ from msgspec.structs import replace
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
+from potluck.provider.egress.relay import proxy_variables, relaying
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     PLAIN_KINDS,
@@ -135,15 +138,26 @@ class UnconfinedRun:
             ours.callback(os.close, work.descriptor)
             if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
                 return self._measured(failed)
-            with ExitStack() as theirs:
-                stdout, stdout_theirs = _pipe(ours, theirs)
-                stderr, stderr_theirs = _pipe(ours, theirs)
-                try:
-                    stdin = self._stdin(theirs)
-                    process = await self._spawn(stdin, stdout_theirs, stderr_theirs)
-                except OSError as failure:
-                    return self._measured(RunOutcome(EndReason.SANDBOX_FAILED, str(failure)))
-            return await self._live(process, started, (stdout, stderr), work)
+            async with self._relaying() as variables:
+                with ExitStack() as theirs:
+                    stdout, stdout_theirs = _pipe(ours, theirs)
+                    stderr, stderr_theirs = _pipe(ours, theirs)
+                    try:
+                        stdin = self._stdin(theirs)
+                        process = await self._spawn(stdin, stdout_theirs, stderr_theirs, variables)
+                    except OSError as failure:
+                        return self._measured(RunOutcome(EndReason.SANDBOX_FAILED, str(failure)))
+                return await self._live(process, started, (stdout, stderr), work)
+
+    @asynccontextmanager
+    async def _relaying(self) -> AsyncIterator[dict[str, str]]:
+        """The proxy on a port of this machine, since the run has no network of its own."""
+        if self._confinement.proxy is None:
+            yield {}
+            return
+        listener = socket.create_server(("127.0.0.1", 0))
+        async with relaying(listener, self._confinement.proxy):
+            yield proxy_variables(listener.getsockname()[1])
 
     async def _live(
         self, process: Process, started: Started, streams: tuple[int, int], work: WorkDirectory
@@ -194,7 +208,9 @@ class UnconfinedRun:
             return DEVNULL
         return theirs.enter_context(self._confinement.stdin.open("rb")).fileno()
 
-    async def _spawn(self, stdin: int, stdout: int, stderr: int) -> Process:
+    async def _spawn(
+        self, stdin: int, stdout: int, stderr: int, variables: dict[str, str]
+    ) -> Process:
         first, *rest = self._confinement.command
         program = self._interpreter() if first == PYTHON else self._outside(first)
         process = await asyncio.create_subprocess_exec(
@@ -204,7 +220,7 @@ class UnconfinedRun:
             stdout=stdout,
             stderr=stderr,
             cwd=self._work,
-            env=self._environment(),
+            env={**variables, **self._environment()},
             start_new_session=True,
         )
         self._began = time.monotonic()

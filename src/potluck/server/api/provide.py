@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from litestar import Response
 from litestar.params import HeaderParameter, QueryParameter
+from msgspec.structs import replace
 
 from potluck.local import tracing
 from potluck.model.account import Scope
@@ -40,6 +41,7 @@ from potluck.server.api.examples.names import (
 )
 from potluck.server.api.examples.work import BLOB, LEASE, QUEUED, SOURCE, USAGE
 from potluck.server.api.http import download
+from potluck.server.api.http.access import client_address
 from potluck.server.api.http.body import StrictRequest
 from potluck.server.api.http.parameters import (
     CallerRequest,
@@ -147,7 +149,8 @@ async def register_node(
     """Offers a machine and its devices to the pool."""
     owner = owner_of(request.user)
     await device_statement.check(services, owner, data, services.clock.now())
-    return await lease.register(services, owner, data)
+    answer = await lease.register(services, owner, data)
+    return replace(answer, address=client_address(request))
 
 
 @AREA.operation(
@@ -178,7 +181,9 @@ async def heartbeat(
     node_id: str, data: Heartbeat, request: CallerRequest, services: Services
 ) -> HeartbeatAnswer:
     """Renews every lease of the node, and returns the attempts to stop."""
-    return await lease.heartbeat(services, owner_of(request.user), node_id_of(node_id), data)
+    owner = owner_of(request.user)
+    answer = await lease.heartbeat(services, owner, node_id_of(node_id), data)
+    return replace(answer, address=client_address(request))
 
 
 @AREA.operation(

@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 from msgspec import Struct
 
 from potluck.model.error import BadSettings
-from potluck.server.egress.addresses import Address, Network
+from potluck.model.network.public_address import Address, Network
 
 # host, host:port, network, network:port; IPv6 in brackets if there is a port.
 _ENTRY = re.compile(

@@ -1,36 +1,35 @@
 """Parses and checks the URL of a webhook.
 
 One regular expression parses all of it, so that no two parsers can disagree: the request goes to
-what was checked. Numbers that some systems accept as an address (`127.1`, `0x7f000001`,
-`2130706433`) are refused, and so are names that are never public.
+what was checked.
 """
 
 import re
-from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
-from potluck.model.error import DestinationRefused
-from potluck.server.egress.addresses import Address, why_not
+from potluck.model.error import DestinationRefused, InvalidInput
+from potluck.model.network.public_address import (
+    Address,
+    check_public_name,
+    parse_host,
+    why_not_public,
+)
 from potluck.server.egress.allow_list import Allowed
 
+T = TypeVar("T")
 PORTS = (443, 8443)
 LONGEST = 2048
 _USUAL = {"https": 443, "http": 80}
 _CHARACTERS = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})"
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://"
-    r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[A-Za-z0-9.-]+))"
+    r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)"
     r"(?::(?P<port>[0-9]{1,5}))?"
     rf"(?P<target>(?:/{_CHARACTERS}*)?(?:\?(?:{_CHARACTERS}|\?)*)?)",
     re.IGNORECASE | re.ASCII,
-)
-_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_NOWHERE_PUBLIC = (
-    *("localhost", "local", "internal", "lan", "home.arpa", "onion"),
-    *("invalid", "test", "example"),
 )
 
 
@@ -60,10 +59,10 @@ def read_destination(url: str, allowed: Allowed) -> Destination:
     port = int(found["port"] or _USUAL[scheme])
     if not 0 < port < 65_536:
         raise DestinationRefused(f"{port} is not a port.", "Ports go from 1 to 65535.")
-    host, address = _host(found["six"], found["host"])
+    host, address = _translated(parse_host, found["host"])
     is_trusted = allowed.host(host, port)
     if address is None and not is_trusted:
-        _check_name(host)
+        _translated(check_public_name, host)
     destination = Destination(
         scheme=scheme,
         host=host,
@@ -89,7 +88,7 @@ def check_addresses(
     for address in addresses:
         if allowed.address(address, destination.port):
             continue
-        reason = why_not(address)
+        reason = why_not_public(address)
         if reason is not None:
             raise DestinationRefused(
                 # Do not reveal the addresses of names in the server's own network.
@@ -102,43 +101,13 @@ def check_addresses(
             raise _needs_allowance(destination)
 
 
-def _host(six: str | None, host: str | None) -> tuple[str, Address | None]:
-    """The normalised host, and its address if it is one."""
-    if six is not None:
-        try:
-            address: Address = IPv6Address(six)
-        except ValueError:
-            raise DestinationRefused(
-                f"[{six}] is not an IPv6 address.", "Write it like [2606:4700::1111]."
-            ) from None
-        return str(address), address
-    assert host is not None, "the expression matches one of the two"
-    host = host.lower()
-    if not _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
-        return host, None
+def _translated(check: Callable[[str], T], host: str) -> T:
     try:
-        return host, IPv4Address(host)
-    except ValueError:
+        return check(host)
+    except InvalidInput as error:
         raise DestinationRefused(
-            f"{host} is an ambiguous number.",
-            "Write a name, or an address as four decimal numbers like 198.41.0.4.",
+            error.detail, f"{error.hint} The pool's operator can allow others."
         ) from None
-
-
-def _check_name(host: str) -> None:
-    if host.endswith("."):
-        raise DestinationRefused(f"{host} ends with a dot.", "Leave the dot out.")
-    labels = host.split(".")
-    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise DestinationRefused(
-            f"{host[:64]} is not a host name.",
-            "Use letters, digits and hyphens, separated by single dots.",
-        )
-    if len(labels) == 1 or any(f".{host}".endswith(f".{end}") for end in _NOWHERE_PUBLIC):
-        raise DestinationRefused(
-            f"{host} is not a public name.",
-            "Use the full public name. The pool's operator can allow others.",
-        )
 
 
 def _needs_allowance(destination: Destination) -> DestinationRefused:

@@ -12,7 +12,7 @@ from yarl import URL
 
 from potluck import __version__
 from potluck.local import trust
-from potluck.server.egress.addresses import Address
+from potluck.model.network.public_address import Address
 from potluck.server.egress.destination import Destination
 from potluck.server.egress.types import EgressResponse, Unreachable
 

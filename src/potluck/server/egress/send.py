@@ -8,57 +8,25 @@ Redirects, proxies and cookies are not used, and the size and time of the respon
 import asyncio
 import socket
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from potluck.server.egress.addresses import Address
+from potluck.local.network.name_lookup import Resolver, SystemNames
+from potluck.model.network.public_address import Address
 from potluck.server.egress.allow_list import Allowed
 from potluck.server.egress.destination import Destination, check_addresses, read_destination
-from potluck.server.egress.types import Busy, EgressResponse, Unreachable
+from potluck.server.egress.types import EgressResponse, Unreachable
 
 _MOST_ADDRESSES = 16
-# A name server that never responds blocks a thread for longer than any timeout. These threads are
-# separate from the rest of the server, and one account may use only a few of them.
-NAMES_AT_ONCE = 64
-NAMES_OF_ONE = 8
-
-
-class Resolver(Protocol):
-    """Resolves names."""
-
-    async def addresses(self, host: str, port: int, whose: str) -> Sequence[str]:
-        """Raises Busy if too many lookups are running, in total or for this account."""
 
 
 class Connector(Protocol):
     """Makes the socket for a connection to an address."""
 
     def open(self, address: Address, port: int) -> socket.socket: ...
-
-
-class SystemNames:
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(NAMES_AT_ONCE, "names")
-        self._looking: list[tuple[str, Future[Any]]] = []
-
-    async def addresses(self, host: str, port: int, whose: str) -> Sequence[str]:
-        # A cancelled lookup continues in its thread, so it counts until it is done.
-        self._looking = [entry for entry in self._looking if not entry[1].done()]
-        of_one = sum(account == whose for account, _ in self._looking)
-        if len(self._looking) >= NAMES_AT_ONCE or of_one >= NAMES_OF_ONE:
-            raise Busy
-        looking = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        self._looking.append((whose, looking))
-        # Shielded: a cancelled future would count as done while its thread is still busy.
-        found = await asyncio.shield(asyncio.wrap_future(looking))
-        return list(dict.fromkeys(str(info[4][0]) for info in found))
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class SystemConnector:

@@ -27,10 +27,6 @@ class Unreachable(Exception):
         self.detail = detail
 
 
-class Busy(Exception):
-    """Not sent because this server is overloaded; the receiver is not at fault."""
-
-
 class EgressSender(Protocol):
     """The interface that the stages use."""
 

@@ -97,7 +97,8 @@ def redact_terms(description: DeviceDescription, is_mine: bool) -> DeviceDescrip
     """Allow and deny lists and idle times are visible only to the owner."""
     if is_mine:
         return description
-    return replace(description, terms=replace(description.terms, allow=(), deny=(), idle_minutes=0))
+    private = {"allow": (), "deny": (), "own_network": (), "idle_minutes": 0}
+    return replace(description, terms=replace(description.terms, **private))
 
 
 def visible_state(row: Any, is_mine: bool) -> tuple[Availability, str]:

@@ -45,6 +45,9 @@ class _Terms(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
+    own_network: tuple[str, ...] = ()
+    network_task_bytes: int | None = None
 
     @property
     def names_wallets(self) -> bool:
@@ -217,4 +220,7 @@ def _device(device: "_OfferedDevice", uses: list[tuple[AccountId, bool]]) -> Fre
         availability=device.availability,
         kinds=frozenset(device.terms.kinds),
         least_milli=WHOLE_DEVICE_MILLI // (device.terms.fractions or WHOLE_DEVICE_MILLI),
+        network=device.terms.network,
+        own_network=device.terms.own_network,
+        network_task_bytes=device.terms.network_task_bytes,
     )

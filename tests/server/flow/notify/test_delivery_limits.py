@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from potluck.local.network.name_lookup import Busy
 from potluck.model.error import QuotaExceeded
 from potluck.model.event import EventKind
 from potluck.model.webhook import PauseReason
-from potluck.server.egress.types import Busy
 from potluck.server.flow.notify import event_stream, notify, webhook_delivery, webhooks
 from potluck.server.loops.webhook_delivery import WebhookDeliveryLoop
 from potluck.store.events.event_list import EventFilter

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import time
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.node import DISK_TMPFS
 from potluck.model.task import EndReason
+from potluck.provider.egress.relay import relay_received
 from potluck.provider.sandbox.bubblewrap.launch import (
     BwrapCommand,
     Launch,
@@ -111,6 +113,7 @@ class ConfinedRun:
         self._command: HeldProcess | None = None
         self._enclosing: asyncio.Task[None] | None = None
         self._pumping: asyncio.Task[None] | None = None
+        self._relaying: asyncio.Task[None] | None = None
 
     async def to_its_end(self, started: Started) -> RunOutcome:
         try:
@@ -138,9 +141,8 @@ class ConfinedRun:
             identity = new_identity(groups_of(self._confinement.device_nodes))
             self._disk = await self._settings.disks.take(self._confinement)
             self._enclosure.disk = self._disk
-            self._launch = _launch(
-                self._settings, self._confinement, self._disk, identity, self._companion
-            )
+            parts = (self._confinement, self._disk, identity, self._companion)
+            self._launch = _launch(self._settings, *parts, self._open_relay())
             outer = self._launch.outer.pid
             entering = asyncio.create_task(asyncio.to_thread(self._enclosure.admit, outer))
             self._enclosing = entering
@@ -161,6 +163,14 @@ class ConfinedRun:
         except (SetupFailed, ImageFailed, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
+
+    def _open_relay(self) -> int | None:
+        """Serves the listener that the command's start sends; returns its descriptor for that."""
+        if self._confinement.proxy is None:
+            return None
+        ours, theirs = socket.socketpair()
+        self._relaying = asyncio.create_task(relay_received(ours, self._confinement.proxy))
+        return theirs.detach()
 
     async def _admit_inner(self, entering: asyncio.Task[None], inner: int) -> None:
         await entering
@@ -227,6 +237,8 @@ class ConfinedRun:
         """Also after a cancellation or failure; then the rest of the log is dropped."""
         if self._pumping is not None:
             await cancel_all(self._pumping)
+        if self._relaying is not None:
+            await cancel_all(self._relaying)
         if self._enclosing is not None:
             await asyncio.gather(self._enclosing, return_exceptions=True)
         if self._launch is not None:
@@ -247,11 +259,14 @@ def _launch(
     disk: WorkDisk,
     identity: Identity,
     companion: Companion | None,
+    proxy_end: int | None,
 ) -> Launch:
-    _hand_over(confinement.mounts, identity)
-    command = make_launch_command(settings.python, confinement)
     injected = InjectedFiles()
     try:
+        if proxy_end is not None:
+            injected.descriptors.append(proxy_end)
+        _hand_over(confinement.mounts, identity)
+        command = make_launch_command(settings.python, confinement, proxy_end)
         for target, content in command.files.items():
             injected.put(target, content, "0444")
         write_run_options(injected, settings.python, confinement, disk.source, identity.uid)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from potluck.provider.egress.relay import PORT, proxy_variables
 from potluck.provider.sandbox import exec_env
 from potluck.provider.sandbox.bubblewrap.root_filesystem import (
     VARIABLES,
@@ -62,10 +63,14 @@ class LaunchCommand(Struct, frozen=True):
     files: dict[str, bytes] = {}
 
 
-def make_launch_command(python: Python, confinement: Confinement) -> LaunchCommand:
+def make_launch_command(
+    python: Python, confinement: Confinement, proxy_end: int | None = None
+) -> LaunchCommand:
+    """`proxy_end` is a descriptor through which the listener for the proxy is sent."""
     first, *rest = confinement.command
     program = python.path if first == PYTHON else first
-    variables = {**VARIABLES, **python.environment, **confinement.environment}
+    proxy = {} if proxy_end is None else proxy_variables()
+    variables = {**VARIABLES, **python.environment, **proxy, **confinement.environment}
     # exec_env.py reports in a sentence why a program cannot be started.
     is_startable = first == PYTHON or _is_startable(first, rest)
     if is_startable and confinement.stdin is None and _are_harmless(variables):
@@ -76,7 +81,9 @@ def make_launch_command(python: Python, confinement: Confinement) -> LaunchComma
     start = [_ENV, "-i", *needed, python.path, "-I", "-S"]
     files = {_EXEC_ENV: Path(exec_env.__file__).read_bytes(), _VARIABLES: _encode(variables)}
     stdin = "" if confinement.stdin is None else STDIN
-    return LaunchCommand([*start, _EXEC_ENV, _VARIABLES, stdin, program, *rest], files=files)
+    listener = "" if proxy_end is None else f"{proxy_end}:{PORT}"
+    words = [*start, _EXEC_ENV, _VARIABLES, stdin, listener, program, *rest]
+    return LaunchCommand(words, files=files)
 
 
 def _is_startable(program: str, arguments: Sequence[str]) -> bool:

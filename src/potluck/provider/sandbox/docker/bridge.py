@@ -9,10 +9,13 @@ import asyncio
 import os
 import socket
 from contextlib import suppress
+from pathlib import Path
 
+from potluck.provider.egress.relay import PORT
 from potluck.provider.sandbox.docker import container_init
 from potluck.provider.sandbox.docker.attach import Attachment
 from potluck.provider.sandbox.docker.container_init import FrameDecoder, frame
+from potluck.provider.sandbox.docker.proxy_streams import FRAMES, ProxyStreams
 from potluck.provider.sandbox.driver import cancel_all, wait_writable
 
 _PIECE_BYTES = 1_048_576
@@ -21,8 +24,11 @@ _PIECE_BYTES = 1_048_576
 class Bridge:
     """The bridge to one container. Call `close` when the container is gone."""
 
-    def __init__(self, attachment: Attachment, companion: int | None) -> None:
+    def __init__(
+        self, attachment: Attachment, companion: int | None, proxy: Path | None = None
+    ) -> None:
         self._attachment = attachment
+        self._proxy = None if proxy is None else ProxyStreams(attachment, proxy)
         self._companion = None if companion is None else socket.socket(fileno=os.dup(companion))
         if self._companion is not None:
             self._companion.setblocking(False)
@@ -50,6 +56,8 @@ class Bridge:
         self, command: list[str], variables: dict[str, str], stdin: str | None = None
     ) -> None:
         """Starts the command; it reads `stdin`, a file inside, if it has no companion."""
+        if self._proxy is not None:
+            self._attachment.write(frame(container_init.LISTEN, b"%d" % PORT))
         lines = "".join(f"{name}={value}\0" for name, value in variables.items())
         words = [self._stdin_kind(stdin), *map(_encode, command)]
         self._attachment.write(frame(container_init.VARIABLES, _encode(lines)))
@@ -71,6 +79,8 @@ class Bridge:
     async def hang_up(self) -> None:
         """Disconnects, which ends the container. An engine may otherwise wait for us to read."""
         await cancel_all(*self._tasks)
+        if self._proxy is not None:
+            await self._proxy.close()
         self._attachment.close()
 
     async def close(self) -> None:
@@ -119,6 +129,8 @@ class Bridge:
             self.wait_status = parse_wait_status(payload)
             self._close_streams()
             self._is_over.set()
+        elif kind in FRAMES and self._proxy is not None:
+            self._proxy.handle(kind, payload)
 
     async def _send_to_companion(self, message: bytes) -> None:
         if self._companion is not None:

@@ -9,7 +9,7 @@ reports the status, and stays until stdin is closed, so that the kernel's counte
 outside. When the provider dies, stdin is closed too, and everything ends.
 
 It runs as the task's user and is trusted no more than the task. It imports only the standard
-library and `exec_env`, which is mounted next to it.
+library, and `exec_env` and `container_proxy`, which are mounted next to it.
 """
 
 import os
@@ -20,9 +20,14 @@ import struct
 import sys
 from collections import deque
 
+TYPE_CHECKING = False  # importing typing would take longer than all of this
+if TYPE_CHECKING:
+    from potluck.provider.sandbox.docker.container_proxy import ContainerProxy
+
 HEADER = struct.Struct(">cI")  # kind, payload size
 # From outside.
 VARIABLES, CROWD, COMMAND, MESSAGE, SILENCE, TERMINATE = b"v", b"p", b"c", b"m", b"s", b"t"
+LISTEN = b"l"  # on a port, for the proxy; `container_proxy` has the frames of its connections
 # From inside, besides CROWD, MESSAGE and SILENCE.
 READY, STDOUT, STDERR, EXIT = b"r", b"1", b"2", b"x"
 # The first word of COMMAND: the type of its stdin, or the path of a file.
@@ -77,6 +82,7 @@ class ContainerInit:
         self._channel: socket.socket | None = None
         self._to_channel: deque[bytes] = deque()
         self._is_silent = False  # the companion has closed: shut the channel once all is sent
+        self._proxy: ContainerProxy | None = None
         self._command = 0
         self._most_processes = 0  # 0: not counted
         self._wakeup, wakeup_writer = os.pipe()
@@ -102,6 +108,8 @@ class ContainerInit:
                     self._reap()
                 elif self._channel is not None and descriptor == self._channel.fileno():
                     self._exchange(event)
+                elif self._proxy is not None:
+                    self._proxy.handle(descriptor, event)
 
     def _poll(self) -> "list[tuple[int, int]]":
         poll = select.poll()
@@ -116,6 +124,8 @@ class ContainerInit:
         if self._channel is not None:
             events = 0 if is_full else select.POLLIN
             poll.register(self._channel, events | (select.POLLOUT if self._to_channel else 0))
+        if self._proxy is not None:
+            self._proxy.register(poll, is_full)
         return poll.poll(_COUNT_MILLISECONDS if self._most_processes else None)
 
     def _check_process_count(self) -> None:
@@ -157,6 +167,15 @@ class ContainerInit:
             self._shut_channel()
         elif kind == TERMINATE:
             _signal_all(signal.SIGTERM)
+        elif kind == LISTEN:
+            self._listen(int(payload))
+        elif self._proxy is not None:
+            self._proxy.receive(kind, payload)
+
+    def _listen(self, port: int) -> None:
+        import container_proxy  # type: ignore[import-not-found]  # mounted next to this file
+
+        self._proxy = container_proxy.ContainerProxy(port, self._queue)
 
     def _start(self, stdin: bytes, words: "list[str]") -> None:
         stdout, stdout_theirs = os.pipe()

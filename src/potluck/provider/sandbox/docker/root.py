@@ -22,7 +22,7 @@ from msgspec import Struct
 from potluck.model.error import SandboxUnavailable
 from potluck.provider.sandbox import exec_env
 from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, base_links, base_mounts
-from potluck.provider.sandbox.docker import container_init
+from potluck.provider.sandbox.docker import container_init, container_proxy
 from potluck.provider.sandbox.driver import WORK, Mount
 
 LABEL = "potluck.root"
@@ -94,6 +94,7 @@ def init_on_any_image(prefix: Path = Path(sys.base_prefix)) -> InitCommand:
 def _programs() -> tuple[Mount, ...]:
     return (
         Mount(Path(str(container_init.__file__)), f"{_OURS}/container_init.py"),
+        Mount(Path(str(container_proxy.__file__)), f"{_OURS}/container_proxy.py"),
         Mount(Path(str(exec_env.__file__)), f"{_OURS}/exec_env.py"),
     )
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.error import PotluckError
 from potluck.model.task import EndReason
+from potluck.provider.egress.relay import proxy_variables
 from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Python
 from potluck.provider.sandbox.disk_image import ImageFailed
 from potluck.provider.sandbox.docker import nvidia
@@ -228,7 +229,7 @@ class ContainerRun:
             self._container = await engine.create(self._name, body)
         attachment = await attach(engine.socket, self._container)
         stdin = self._companion.stdin if self._companion else None
-        self._bridge = Bridge(attachment, stdin)
+        self._bridge = Bridge(attachment, stdin, self._confinement.proxy)
         await engine.start(self._container)
 
     async def _live(self, started: Started) -> RunOutcome | None:
@@ -304,7 +305,8 @@ class ContainerRun:
         return [*entry, *command]
 
     def _variables(self) -> dict[str, str]:
-        given = self._confinement.environment
+        has_network = self._confinement.proxy is not None
+        given = {**(proxy_variables() if has_network else {}), **self._confinement.environment}
         if self._confinement.image is None:
             return {**VARIABLES, **self._settings.python.environment, **given}
         config = self.config.image.config

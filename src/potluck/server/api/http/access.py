@@ -54,7 +54,7 @@ class Authentication(AbstractAuthenticationMiddleware):
         services: Services = connection.app.state.services
         if _is_versioned(connection.scope["path"]):
             check_request(services, connection.headers)
-        operation, address = _operation(connection), _address(connection)
+        operation, address = _operation(connection), client_address(connection)
         scopes = operation.scopes
         if not scopes or _is_open_locally(services, operation, connection):
             await services.limiter.check_address(address)
@@ -217,5 +217,6 @@ def _is_versioned(path: str) -> bool:
     return path.startswith(routes.PREFIX) and not path.startswith(routes.PACKAGE.path)
 
 
-def _address(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+def client_address(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """Behind trusted proxies that of the client, which they name."""
     return connection.client.host if connection.client else ""

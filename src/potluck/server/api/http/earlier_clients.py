@@ -37,10 +37,11 @@ LATER_ENTRIES: Final = frozenset(
         EntryKind.REVERSAL,
     )
 )
-# As the nearest one that they know: all let the task wait for its next attempt.
+# As the nearest one that they know: two limits, or two that let the task wait for its next attempt.
 LATER_REASONS: Final[Mapping[str, EndReason]] = {
     EndReason.CREDIT: EndReason.RECLAIMED,
     EndReason.GIVEN_BACK: EndReason.RECLAIMED,
+    EndReason.NETWORK_LIMIT: EndReason.TIME_LIMIT,
 }
 # By the names of the fields that have them.
 _LATER: Final[Mapping[str, frozenset[str]]] = {

@@ -24,13 +24,14 @@ from potluck.decide.delivery_policy import (
     Verdict,
     decide_delivery,
 )
+from potluck.local.network.name_lookup import Busy
 from potluck.model.backoff import BackOff
 from potluck.model.error import DestinationRefused, Unopenable
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server import topics
-from potluck.server.egress.types import Busy, EgressResponse, Unreachable
+from potluck.server.egress.types import EgressResponse, Unreachable
 from potluck.server.flow.notify.notify import record_events
 from potluck.server.services import Services
 from potluck.store.database import Connection

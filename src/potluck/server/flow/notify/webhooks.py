@@ -10,6 +10,7 @@ from datetime import timedelta
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from potluck.local.network.name_lookup import Busy
 from potluck.model.audit import AuditKind
 from potluck.model.error import DestinationRefused, NotFound, QuotaExceeded, Unavailable
 from potluck.model.event import EventKind
@@ -18,7 +19,6 @@ from potluck.model.webhook import PauseReason
 from potluck.server import topics
 from potluck.server.auth import idempotent_secret
 from potluck.server.auth.idempotent_secret import IdempotentRequest
-from potluck.server.egress.types import Busy
 from potluck.server.flow.notify.webhook_delivery import WAITING, send_event
 from potluck.server.services import Services
 from potluck.store.database import Connection

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from potluck.decide.admission import admit, admit_after, admit_priority, queue_full_error
 from potluck.decide.derived_requirements import allow_fetching, derive_requirements
+from potluck.local.network.presets import load_presets
 from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest, TaskState
@@ -155,7 +156,9 @@ def admit_task(
     task: NewTask, allowance: Allowance, settings: ServerSettings, *, must_pay: bool = True
 ) -> NewTask:
     """Returns the task with its implied requirements; raises if it may not be queued."""
-    requirements, limits = derive_requirements(task.request, allowance.wallet), task.request.limits
+    presets = load_presets(settings.network_presets)
+    requirements = derive_requirements(task.request, allowance.wallet, presets)
+    limits = task.request.limits
     for wallet in (*task.request.trust, *task.request.requirements.owners):
         checksummed(wallet)  # raises for a mistyped wallet, which would gain access
     if requirements.volumes:

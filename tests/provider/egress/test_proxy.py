@@ -3,20 +3,20 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from potluck.model.error import BadSettings
-from potluck.provider.dependencies.egress_proxy import (
-    Proxy,
-    ProxyLimits,
-    RequestRefused,
-    read_request,
-)
 from potluck.provider.dependencies.package_index import PackageIndex, parse_hosts
+from potluck.provider.egress.egress import Egress
+from potluck.provider.egress.proxy import Proxy, ProxyLimits, leftover_directories, socket_prefix
+from potluck.provider.egress.request import RequestRefused, read_request
 from potluck.provider.server.throttle import Throttle
+from tests.provider.egress.proxies import proxy_to_index
 
 
 class Upstream:
@@ -48,39 +48,39 @@ async def listening(upstream: Upstream) -> AsyncIterator[Upstream]:
         server.close()
 
 
+Ask = Callable[..., Awaitable[bytes]]
+
+
 @contextlib.asynccontextmanager
-async def serving(proxy: Proxy, path: Path) -> AsyncIterator[None]:
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path / "proxy.sock"))
-    async with proxy.serving(listener):
-        yield
+async def serving(proxy: Proxy, path: Path) -> AsyncIterator[Ask]:
+    """Yields what sends bytes and returns all that comes back until the proxy hangs up."""
+    async with proxy.serving(path) as socket_path:
 
+        async def ask(*parts: bytes) -> bytes:
+            reader, writer = await asyncio.open_unix_connection(str(socket_path))
+            for part in parts:
+                writer.write(part)
+            try:
+                async with asyncio.timeout(10):
+                    return await reader.read()
+            finally:
+                writer.close()
 
-async def ask(path: Path, *parts: bytes) -> bytes:
-    """All that comes back for these bytes until the proxy hangs up."""
-    reader, writer = await asyncio.open_unix_connection(str(path / "proxy.sock"))
-    for part in parts:
-        writer.write(part)
-    try:
-        async with asyncio.timeout(10):
-            return await reader.read()
-    finally:
-        writer.close()
+        yield ask
 
 
 def proxy_to(upstream: Upstream, limits: ProxyLimits | None = None) -> Proxy:
-    allowed = frozenset({("127.0.0.1", upstream.port)})
-    return Proxy(allowed, limits or ProxyLimits(), Throttle())
+    return proxy_to_index(("127.0.0.1", upstream.port), limits)
 
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
 async def test_a_get_reaches_the_index_as_the_host_that_was_checked(tmp_path: Path) -> None:
-    async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path):
+    async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path) as ask:
         target = f"http://127.0.0.1:{index.port}/simple/six/?x=1"
         head = f"GET {target} HTTP/1.1\r\nHost: other.example\r\nProxy-Authorization: x\r\nA: b\r\n"
-        answer = await ask(tmp_path, head.encode() + b"\r\n")
+        answer = await ask(head.encode() + b"\r\n")
     assert answer == ANSWER
     lines = index.heads[0].decode().split("\r\n")
     assert lines[0] == "GET /simple/six/?x=1 HTTP/1.1"
@@ -90,9 +90,9 @@ async def test_a_get_reaches_the_index_as_the_host_that_was_checked(tmp_path: Pa
 
 
 async def test_a_tunnel_carries_both_directions(tmp_path: Path) -> None:
-    async with listening(Upstream(b"pong")) as index, serving(proxy_to(index), tmp_path):
+    async with listening(Upstream(b"pong")) as index, serving(proxy_to(index), tmp_path) as ask:
         head = f"CONNECT 127.0.0.1:{index.port} HTTP/1.1\r\n\r\n".encode()
-        answer = await ask(tmp_path, head, b"ping\r\n\r\n")
+        answer = await ask(head, b"ping\r\n\r\n")
     assert answer == b"HTTP/1.1 200 Connection established\r\n\r\npong"
     assert index.heads == [b"ping\r\n\r\n"]
 
@@ -101,8 +101,8 @@ async def test_a_tunnel_carries_both_directions(tmp_path: Path) -> None:
 async def test_another_port_is_refused_and_never_asked(tmp_path: Path, line: str) -> None:
     async with listening(Upstream(ANSWER)) as index, listening(Upstream(ANSWER)) as other:
         proxy = proxy_to(index)
-        async with serving(proxy, tmp_path):
-            answer = await ask(tmp_path, f"{line.format(other.port)} HTTP/1.1\r\n\r\n".encode())
+        async with serving(proxy, tmp_path) as ask:
+            answer = await ask(f"{line.format(other.port)} HTTP/1.1\r\n\r\n".encode())
         assert answer.startswith(b"HTTP/1.1 403 ")
         assert other.heads == [] and index.heads == []
         assert proxy.refused == [f"127.0.0.1:{other.port}"]
@@ -118,7 +118,8 @@ async def test_another_port_is_refused_and_never_asked(tmp_path: Path, line: str
         (b"GET http://[::1/ HTTP/1.1\r\n\r\n", 400),
         (b"GET /simple/ HTTP/1.1\r\n\r\n", 405),  # the proxy has no pages of its own
         (b"GET ftp://127.0.0.1/x HTTP/1.1\r\n\r\n", 405),
-        (b"POST http://127.0.0.1/x HTTP/1.1\r\n\r\n", 405),
+        (b"POST http://127.0.0.1/x HTTP/1.1\r\n\r\n", 405),  # an index is only read
+        (b"TRACE http://127.0.0.1/x HTTP/1.1\r\n\r\n", 405),
         (b"GET http://127.0.0.1/x HTTP/1.1\r\nA: b\nHost: evil\r\n\r\n", 400),  # a smuggled line
         (b"nonsense\r\n\r\n", 400),
         (b"GET http://127.0.0.1/ HTTP/1.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n", 431),
@@ -128,8 +129,8 @@ async def test_another_port_is_refused_and_never_asked(tmp_path: Path, line: str
 async def test_what_is_not_for_the_index_gets_an_answer(
     tmp_path: Path, head: bytes, status: int
 ) -> None:
-    async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path):
-        answer = await ask(tmp_path, head)
+    async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path) as ask:
+        answer = await ask(head)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert index.heads == []
 
@@ -138,21 +139,24 @@ async def test_an_index_that_does_not_answer_is_a_bad_gateway(tmp_path: Path) ->
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        proxy = Proxy(frozenset({("127.0.0.1", port)}), ProxyLimits(), Throttle())
-        async with serving(proxy, tmp_path):
-            answer = await ask(tmp_path, f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+        proxy = proxy_to_index(("127.0.0.1", port))
+        async with serving(proxy, tmp_path) as ask:
+            answer = await ask(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 502 ")
     assert proxy.unreachable == [f"127.0.0.1:{port}"]
 
 
 async def test_connections_over_the_limit_are_refused(tmp_path: Path) -> None:
     quiet = Upstream(b"", hangs_up=False)
-    async with listening(quiet), serving(proxy_to(quiet, ProxyLimits(connections=2)), tmp_path):
-        held = [await asyncio.open_unix_connection(str(tmp_path / "proxy.sock")) for _ in "ab"]
+    limits = ProxyLimits(connections=2)
+    async with listening(quiet), proxy_to(quiet, limits).serving(tmp_path) as path:
+        held = [await asyncio.open_unix_connection(str(path)) for _ in "ab"]
         for reader, writer in held:
             writer.write(f"CONNECT 127.0.0.1:{quiet.port} HTTP/1.1\r\n\r\n".encode())
             assert b" 200 " in await reader.readline()
-        assert (await ask(tmp_path)).startswith(b"HTTP/1.1 503 ")
+        further, last = await asyncio.open_unix_connection(str(path))
+        assert (await further.read()).startswith(b"HTTP/1.1 503 ")
+        last.close()
         for _, writer in held:
             writer.close()
 
@@ -161,27 +165,43 @@ async def test_the_bytes_in_total_are_limited(tmp_path: Path) -> None:
     flood = Upstream(b"x" * 1_000_000, hangs_up=False)
     async with listening(flood):
         proxy = proxy_to(flood, ProxyLimits(total_bytes=100_000))
-        async with serving(proxy, tmp_path):
+        async with serving(proxy, tmp_path) as ask:
             get = f"GET http://127.0.0.1:{flood.port}/ HTTP/1.1\r\n\r\n".encode()
-            assert len(await ask(tmp_path, get)) < 400_000
-            assert (await ask(tmp_path, get)).startswith(b"HTTP/1.1 403 ")
+            assert len(await ask(get)) < 400_000
+            assert (await ask(get)).startswith(b"HTTP/1.1 403 ")
         assert proxy.is_exhausted
 
 
 async def test_silence_ends_a_connection(tmp_path: Path) -> None:
     quiet = Upstream(b"", hangs_up=False)
-    limits = ProxyLimits(idle_seconds=0.2)
-    async with listening(quiet), serving(proxy_to(quiet, limits), tmp_path):
-        assert await ask(tmp_path, b"GET http://half-a-head") == b""
-        tunnel = await ask(tmp_path, f"CONNECT 127.0.0.1:{quiet.port} HTTP/1.1\r\n\r\n".encode())
+    limits = ProxyLimits(idle_seconds=0.2, head_seconds=0.2)
+    async with listening(quiet), serving(proxy_to(quiet, limits), tmp_path) as ask:
+        assert await ask(b"GET http://half-a-head") == b""
+        tunnel = await ask(f"CONNECT 127.0.0.1:{quiet.port} HTTP/1.1\r\n\r\n".encode())
         assert tunnel.endswith(b"established\r\n\r\n")
+
+
+async def test_a_head_that_drips_in_ends_after_its_time(tmp_path: Path) -> None:
+    """Each byte would restart a limit of idle time."""
+    limits = ProxyLimits(head_seconds=0.5)
+    async with proxy_to_index(("a.org", 80), limits).serving(tmp_path) as path:
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while not reader.at_eof() and time.monotonic() - began < 10:
+                writer.write(b"G")
+                await writer.drain()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(1), 0.05)
+        assert time.monotonic() - began < 5
+        writer.close()
 
 
 async def test_the_end_of_serving_ends_every_connection(tmp_path: Path) -> None:
     quiet = Upstream(b"", hangs_up=False)
     async with listening(quiet), contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(serving(proxy_to(quiet), tmp_path))
-        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "proxy.sock"))
+        path = await stack.enter_async_context(proxy_to(quiet).serving(tmp_path))
+        reader, writer = await asyncio.open_unix_connection(str(path))
         writer.write(f"CONNECT 127.0.0.1:{quiet.port} HTTP/1.1\r\n\r\n".encode())
         assert b" 200 " in await reader.readline()
         await stack.aclose()
@@ -226,3 +246,20 @@ def test_a_nonsensical_index_is_refused(url: str) -> None:
     with pytest.raises(BadSettings) as refused:
         PackageIndex(url)
     assert "y@" not in refused.value.detail and "--index-url" in refused.value.hint
+
+
+async def test_what_others_put_among_the_temporary_files_is_left_alone(tmp_path: Path) -> None:
+    """A link with the name of an old socket's directory, to one that must not be touched."""
+    precious = tmp_path / "precious"
+    precious.mkdir(mode=0o700)
+    (precious / "file").touch(mode=0o400)
+    link = Path(tempfile.gettempdir()) / f"{socket_prefix(tmp_path)}by-a-stranger"
+    link.symlink_to(precious)
+    own = Path(tempfile.mkdtemp(prefix=socket_prefix(tmp_path)))
+    try:
+        Egress(tmp_path, Throttle()).reap()
+        assert link.is_symlink(), "it is not ours to remove"
+        assert not own.exists() and leftover_directories(tmp_path) == [link]
+    finally:
+        link.unlink(missing_ok=True)
+    assert (precious / "file").stat().st_mode & 0o777 == 0o400

@@ -1,12 +1,17 @@
-"""Which addresses the server may connect to for users: public ones only.
+"""Which hosts and addresses are public: everything else is refused to users of the pool.
 
-The table follows the registries of special addresses, because the standard library's differ by
-version and miss several. Anything not known to be public is refused: of IPv6 only 2000::/3 is
-allocated. An IPv4 address inside an IPv6 address is extracted and checked, because a gateway would
-do the same.
+The server checks webhooks with it, and a provider the network of tasks. The table follows the
+registries of special addresses, because the standard library's differ by version and miss several.
+Anything not known to be public is refused: of IPv6 only 2000::/3 is allocated. An IPv4 address
+inside an IPv6 address is extracted and checked, because a gateway would do the same. Numbers that
+some systems accept as an address (`127.1`, `0x7f000001`, `2130706433`) are refused, and so are
+names that are never public.
 """
 
+import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+from potluck.model.error import InvalidInput
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -68,7 +73,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # the upper half of the interface identifier
 
 
-def why_not(address: Address) -> str | None:
+def why_not_public(address: Address) -> str | None:
     """Why the address is refused, in a few words; None if it is public."""
     if isinstance(address, IPv4Address):
         return _named(address, _SPECIAL_4)
@@ -76,7 +81,7 @@ def why_not(address: Address) -> str | None:
         return "a link-local address"
     if address in _NAT64:
         # In networks without IPv4, every public IPv4 address looks like this.
-        within = why_not(IPv4Address(int(address) & 0xFFFF_FFFF))
+        within = why_not_public(IPv4Address(int(address) & 0xFFFF_FFFF))
         return None if within is None else f"NAT64 of {within}"
     if (int(address) >> 32) & 0xFFFF_FFFF in _ISATAP:
         return "an ISATAP tunnel"
@@ -86,3 +91,51 @@ def why_not(address: Address) -> str | None:
 
 def _named(address: Address, table: dict[IPv4Network, str] | dict[IPv6Network, str]) -> str | None:
     return next((meaning for network, meaning in table.items() if address in network), None)
+
+
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NOWHERE_PUBLIC = (
+    *("localhost", "local", "internal", "lan", "home.arpa", "onion"),
+    *("invalid", "test", "example"),
+)
+
+
+def parse_host(text: str) -> tuple[str, Address | None]:
+    """The host in lower case, and its address if it is one; IPv6 is in brackets.
+
+    Raises InvalidInput for a number that is not a plain address.
+    """
+    if text.startswith("["):
+        try:
+            # The brackets of an URL would accept a zone, which is never public.
+            address: Address = IPv6Address(text.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            raise InvalidInput(
+                f"{text[:64]} is not an IPv6 address.", "Write it like [2606:4700::1111]."
+            ) from None
+        return str(address), address
+    host = text.lower()
+    if not _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
+        return host, None
+    try:
+        return host, IPv4Address(host)
+    except ValueError:
+        raise InvalidInput(
+            f"{host[:64]} is an ambiguous number.",
+            "Write a name, or an address as four decimal numbers like 198.41.0.4.",
+        ) from None
+
+
+def check_public_name(host: str) -> None:
+    """Raises InvalidInput for what is not a name, or never a public one."""
+    if host.endswith("."):
+        raise InvalidInput(f"{host[:64]} ends with a dot.", "Leave the dot out.")
+    labels = host.split(".")
+    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        raise InvalidInput(
+            f"{host[:64]} is not a host name.",
+            "Use letters, digits and hyphens, separated by single dots.",
+        )
+    if len(labels) == 1 or any(f".{host}".endswith(f".{end}") for end in _NOWHERE_PUBLIC):
+        raise InvalidInput(f"{host} is not a public name.", "Use the full public name.")

@@ -1,0 +1,1 @@
+"""Names of hosts: looking them up, and presets that stand for several."""

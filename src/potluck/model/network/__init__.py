@@ -1,0 +1,1 @@
+"""Which hosts tasks may reach: patterns, and which addresses are public."""
