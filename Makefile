@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-tasks bench-dashboard bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
+.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-calls bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-tasks bench-dashboard bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -68,6 +68,9 @@ bench-idle: $(VENV)/.dev  ## what a provider costs while it waits for work, as J
 
 bench-map: $(VENV)/.dev  ## how many small items a second a map does, as JSON
 	@$(RUN)/python -m bench.map $(ARGS)
+
+bench-calls: $(VENV)/.dev  ## calls a second: one at a time, from 64 threads, in a loop; as JSON
+	@$(RUN)/python -m bench.calls $(ARGS)
 
 bench-start: $(VENV)/.dev  ## how soon a script begins and a warm function answers, as JSON
 	@$(RUN)/python -m bench.start $(ARGS)

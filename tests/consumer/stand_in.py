@@ -42,12 +42,25 @@ Answers = Callable[[Grant, Lease], list[Report]]
 
 
 def gives(data: bytes) -> Answers:
-    """Of a single call."""
-    return lambda _, lease: [Finished(lease, EndReason.COMPLETED, 0, value=Value(data))]
+    """Of each call, whether it is a task of its own or an item of a stream."""
+
+    def answer(grant: Grant, lease: Lease) -> list[Report]:
+        if not grant.items:
+            return [Finished(lease, EndReason.COMPLETED, 0, value=Value(data))]
+        return gives_items(lambda _, start, end: item_file.pack([data] * (end - start)))(
+            grant, lease
+        )
+
+    return answer
 
 
 def raises(data: bytes) -> Answers:
-    return lambda _, lease: [Finished(lease, EndReason.EXCEPTION, value=Value(data))]
+    def answer(grant: Grant, lease: Lease) -> list[Report]:
+        if not grant.items:
+            return [Finished(lease, EndReason.EXCEPTION, value=Value(data))]
+        return raises_items(data)(grant, lease)
+
+    return answer
 
 
 def gives_items(pack: Callable[[Grant, int, int], bytes]) -> Answers:

@@ -44,7 +44,7 @@ class _Draws:
 
     def __call__(self, grant: Grant, lease: Lease) -> list[Report]:
         if isinstance(grant.spec, FunctionSpec) and grant.spec.name == "draw":
-            files = AddFiles(lease, (AddedFile("plot.png", png(4, 3)),))
+            files = AddFiles(lease, (AddedFile("0/plot.png", png(4, 3)),))
             self._node.add_files(encode_packed(files))
         return self._run(grant, lease)
 

@@ -55,6 +55,13 @@ RUNS = {
         ("set.png",),
     ),
     "executor.py": Run(("python", "executor.py", "10000"), r"1,229 primes below 10,000\n"),
+    "many_calls.py": Run(
+        ("python", "many_calls.py", "300"), r"300 calls: \d+ texts are positive\n"
+    ),
+    "threads.py": Run(
+        ("python", "threads.py", "8", "100"),
+        r"8 threads, 100 calls: the sum of all squares is 328,350\n",
+    ),
     "with_asyncio.py": Run(
         ("python", "with_asyncio.py"),
         r"[\s\S]*7! is 5040\n[\s\S]*the sum of 100 squares is 328350\n",

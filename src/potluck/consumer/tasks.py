@@ -1,7 +1,10 @@
 """Tasks: submit, read, follow, wait, cancel."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from potluck.consumer.http.stream import SentEvent, Stream
 from potluck.consumer.http.transport import (
@@ -11,7 +14,9 @@ from potluck.consumer.http.transport import (
     call_api,
     idempotency_header,
 )
+from potluck.consumer.item_log import select_item
 from potluck.model.error import PotluckError
+from potluck.model.ids import split_call_id
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
 from potluck.wire.consumer import (
@@ -21,6 +26,7 @@ from potluck.wire.consumer import (
     FollowedState,
     FollowEvent,
     LogPage,
+    LogPiece,
     RetryTask,
     TaskPage,
     TaskView,
@@ -28,6 +34,7 @@ from potluck.wire.consumer import (
 from potluck.wire.estimate import Estimate
 from potluck.wire.response import decode_response
 
+_LOOK_SECONDS = 0.2  # between two looks whether a call is over
 _EVENT: type[FollowEvent] = FollowEvent  # type: ignore[assignment]  # a union is a type to msgspec
 
 
@@ -132,11 +139,33 @@ class Tasks:
 
     def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
         """A page of the log of an attempt; of the newest one by default. A negative offset counts
-        from the end of the log."""
+        from the end of the log. Of a call (`task#item`), all that it wrote in one page."""
+        whole_id, item = split_call_id(task_id)
+        if item is not None:
+            return self._call_log(whole_id, item, offset or 0)
         query = {"attempt": attempt, "offset": offset}
         return call_api(
             self._transport, routes.TASK_LOGS, LogPage, {"task_id": task_id}, query=query
         )
+
+    def _call_log(self, task_id: str, item: int, offset: int) -> LogPage:
+        """What one item wrote, in the newest attempt that had it."""
+        attempts = self.attempts(task_id, item=item).attempts
+        newest = attempts[0] if attempts else None
+        if newest is None or newest.items is None:
+            return LogPage(None, 0, 0, [], complete=False)
+        pieces: list[LogPiece] = []
+        for page in select_item(self._log_pages(task_id, newest.number), newest.items, item):
+            pieces += page.pieces
+        return replace(page, offset=offset, next_offset=len(pieces), pieces=pieces[offset:])
+
+    def _log_pages(self, task_id: str, attempt: int) -> Iterator[LogPage]:
+        offset, is_last = 0, False
+        while not is_last:
+            page = self.logs(task_id, attempt, offset)
+            yield page
+            is_last = page.next_offset <= offset or page.complete
+            offset = page.next_offset
 
     def follow(self, task_id: str, on_gap: Callable[[PotluckError], None] | None = None) -> Follow:
         """States and log as they happen, until the task is final and its log is complete."""
@@ -145,6 +174,9 @@ class Tasks:
     def wait(self, task_id: str) -> TaskView:
         """Waits for the end of the task and returns its final state."""
         task = self.get(task_id)
+        while split_call_id(task_id)[1] is not None and not task.state.is_final:
+            time.sleep(_LOOK_SECONDS)
+            task = self.get(task_id)
         if task.state.is_final:
             return task
         for event in self.follow(task_id):

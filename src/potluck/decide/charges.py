@@ -62,6 +62,7 @@ class Billable(Struct, frozen=True):
     checkpoint_at: datetime | None = None  # when the last one was acknowledged
     slices: int = 0  # charged in this life
     fee_basis_points: int = 0
+    is_standing: bool = False  # of a call stream: only the time of its items costs anything
 
 
 class Settlement(Struct, frozen=True):
@@ -109,6 +110,8 @@ def cost_micro(work: Billable, finished_at: datetime) -> int:
     seconds = min(seconds, work.run_seconds_limit)
     if work.reported_run_seconds is not None:
         seconds = min(seconds, work.reported_run_seconds)
+    if work.is_standing:
+        seconds = min(seconds, work.items_seconds)
     return _price_micro(work, seconds)
 
 

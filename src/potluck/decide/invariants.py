@@ -31,6 +31,8 @@ class ArrayFact(Struct, frozen=True):
     remaining: tuple[Spans, ...]  # of each live attempt
     items_succeeded: int
     items_failed: int
+    cancelled: Spans = ()  # of a call stream
+    is_open: bool = False  # a call stream that takes more items
 
 
 class TaskFact(Struct, frozen=True):
@@ -186,7 +188,7 @@ def _place_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
     """Every item is in exactly one place."""
     if task.state is TaskState.FAILED and task.reason is not EndReason.ITEMS_FAILED:
         return  # it ended before its items did
-    places = [array.pending, array.failed, *array.remaining]
+    places = [array.pending, array.failed, array.cancelled, *array.remaining]
     spans = sorted(span for place in places for span in place)
     if any(first[1] > second[0] for first, second in pairwise(spans)):
         yield f"{task.id} has items in two places: {spans}"
@@ -197,13 +199,14 @@ def _place_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
 
 
 def _verdict_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
-    is_done = array.items_succeeded + array.items_failed == array.items
+    done = array.items_succeeded + array.items_failed + _size(array.cancelled)
+    is_done = done == array.items
     is_good = array.items_failed <= array.allow_failures
     if task.state is TaskState.SUCCEEDED and not (is_done and is_good):
         yield f"{task.id} succeeded with {array.items_succeeded} of {array.items} items"
     if task.reason is EndReason.ITEMS_FAILED and task.state.is_final and (is_good or not is_done):
         yield f"{task.id} failed with {array.items_failed} failures of {array.allow_failures}"
-    if is_done and not task.state.is_final and not task.live:
+    if is_done and not task.state.is_final and not task.live and not array.is_open:
         yield f"{task.id} is {task.state}, and all its items are done"
 
 

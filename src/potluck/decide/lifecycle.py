@@ -6,8 +6,15 @@ from potluck.model.terms import TaskKind
 
 TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.QUEUED: frozenset(
-        # To running: a lost attempt that ran was adopted again.
-        {TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLED, TaskState.EXPIRED}
+        # To running: a lost attempt that ran was adopted again. To succeeded: a call stream that
+        # had nothing left to do was closed.
+        {
+            TaskState.ASSIGNED,
+            TaskState.RUNNING,
+            TaskState.SUCCEEDED,
+            TaskState.CANCELLED,
+            TaskState.EXPIRED,
+        }
     ),
     TaskState.ASSIGNED: frozenset(
         {

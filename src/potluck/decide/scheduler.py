@@ -15,6 +15,7 @@ from msgspec import Struct
 from potluck.decide.account import SchedulerAccount
 from potluck.decide.ahead import AheadPlanner
 from potluck.decide.arrays.node_speed import ArrayProgress, NodeSpeeds
+from potluck.decide.arrays.stream_turns import WantedNodes
 from potluck.decide.charges import DEFAULT_TIMES, SettleTimes
 from potluck.decide.explain.explain import Explainer
 from potluck.decide.explain.node import NodeExplained
@@ -222,15 +223,10 @@ class Scheduler:
             if is_time_up():
                 break
         is_complete = not turns and not self._to_try
-        waiting, emptied = (
-            self._reason_updates.take_changed(now),
-            self._reason_updates.take_emptied(),
-        )
+        updates, plan = self._reason_updates, tuple(assignments)
+        waiting, emptied = updates.take_changed(now), updates.take_emptied()
         prompt, self._prompt = frozenset(self._prompt), set()
-        has_all_reasons = self._reason_updates.is_done
-        return SchedulerPlan(
-            tuple(assignments), prompt, waiting, emptied, is_complete, has_all_reasons
-        )
+        return SchedulerPlan(plan, prompt, waiting, emptied, is_complete, updates.is_done)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it is not in the queue."""
@@ -240,6 +236,11 @@ class Scheduler:
         """Estimates a task that was not submitted, without side effects."""
         account = self._accounts.get(task.account_id) or SchedulerAccount(task.account_id)
         return self._estimator.estimate(task, account, now)
+
+    def wanted_nodes(self, most: int) -> list[WantedNodes]:
+        """Where the first groups that wait for capacity could run."""
+        tasks = self._blocked.first_tasks(most)
+        return [WantedNodes(task.id, frozenset(self._suitable(task))) for task in tasks]
 
     def explain_node(self, node_id: NodeId) -> NodeExplained | None:
         """Why a node gets no work, or no more; None if the node is unknown."""
@@ -394,7 +395,6 @@ class Scheduler:
             self._ready.offer(group)
 
     def _account(self, account_id: AccountId) -> SchedulerAccount:
-        account = self._accounts.get(account_id)
-        if account is None:
-            account = self._accounts[account_id] = SchedulerAccount(account_id)
-        return account
+        if account_id not in self._accounts:
+            self._accounts[account_id] = SchedulerAccount(account_id)
+        return self._accounts[account_id]

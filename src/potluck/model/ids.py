@@ -40,6 +40,20 @@ def is_id(text: str, kind: str) -> bool:
     return bool(_SHAPE.fullmatch(text)) and text.startswith(f"{kind}_")
 
 
+def call_id(task_id: TaskId, item: int) -> TaskId:
+    """The address of one item of an array, such as a call of a stream: `task#item`."""
+    return TaskId(f"{task_id}#{item}")
+
+
+def split_call_id(name: str) -> tuple[TaskId, int | None]:
+    """The task, and the item if the address names one."""
+    task_id, mark, item = name.partition("#")
+    if not mark:
+        return TaskId(name), None
+    is_item = item.isascii() and item.isdecimal() and len(item) <= 7
+    return (TaskId(task_id), int(item)) if is_item else (TaskId(name), None)
+
+
 def first_id_at(kind: str, moment: datetime) -> str:
     """The smallest possible id at this time, clamped to the range of ids."""
     milliseconds = int(moment.timestamp() * 1000)

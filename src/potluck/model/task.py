@@ -294,6 +294,9 @@ class TaskRequest(Struct, frozen=True):
     secrets: Annotated[dict[VariableName, ArgumentText], Meta(max_length=64)] = {}
     trust: Wallets = ()
     secrets_to_strangers: bool = False
+    # A call stream: an array of calls that grows. `items` and the inputs are those of its first
+    # items; a failed call does not fail it.
+    is_stream: bool = False
 
 
 class WaitingReason(Struct, frozen=True):

@@ -7,21 +7,23 @@ so a slow disk delays neither heartbeats nor limits.
 
 import asyncio
 import time
+from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
 import structlog
-from msgspec import Struct
 from structlog.contextvars import bound_contextvars
 
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
 from potluck.provider.announcement import Announce, AttemptPreparing, AttemptStarted, end_of_attempt
+from potluck.provider.attempt.item_feed import ItemFeed
 from potluck.provider.attempt.journal import (
     Concluded,
     Forgotten,
     ItemsCounted,
+    ItemsTaken,
     Journal,
     JournalEntry,
     Leased,
@@ -31,6 +33,7 @@ from potluck.provider.attempt.journal import (
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool, remove_strays
 from potluck.provider.attempt.receipts import AttemptReceipts
 from potluck.provider.attempt.runner import Runner, outcome_of_run
+from potluck.provider.attempt.shipment import Shipment
 from potluck.provider.control.message import AttemptNow, WarmNow
 from potluck.provider.event import (
     CodeStarted,
@@ -49,10 +52,12 @@ from potluck.provider.holding import WorkFacts, work_facts
 from potluck.provider.instruction import (
     Conclude,
     Drop,
+    FeedItems,
     Forget,
     Instruction,
     Keep,
     RecallAttempt,
+    ReleaseAttempt,
     Remember,
     SendReport,
     SignReceipt,
@@ -67,30 +72,9 @@ from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.state import Attempts
-from potluck.wire.provider import Finished, Grant, ItemsDone
+from potluck.wire.provider import CallPosition, Finished, Grant, ItemsDone
 
 log = structlog.get_logger()
-
-
-class Shipment(Struct, frozen=True):
-    """The log and output files of an attempt, and the duties that upload them."""
-
-    log: LogBuffer
-    freight: AttemptTransfers
-    duties: tuple[asyncio.Task[None], ...]
-
-    def sizes(self) -> tuple[int, int]:
-        return self.log.spool.size_bytes, self.freight.outbox.kept_bytes
-
-    def close(self) -> None:
-        self.log.spool.close()
-        self.freight.outbox.close()
-
-    def discard(self) -> None:
-        for duty in self.duties:
-            duty.cancel()
-        self.log.spool.discard()
-        self.freight.outbox.discard()
 
 
 class AttemptEffects:
@@ -120,6 +104,7 @@ class AttemptEffects:
         self._ahead_seconds = settings.ahead_seconds
         self._recalls: dict[AttemptId, StopRequest] = {}
         self._since: dict[AttemptId, float] = {}
+        self._feeds: defaultdict[AttemptId, ItemFeed] = defaultdict(ItemFeed)  # of call streams
         self._used: set[str] = set()
         self._undone: list[Instruction] = []
         self._done = 0
@@ -153,6 +138,9 @@ class AttemptEffects:
 
     def held(self) -> tuple[Lease, ...]:
         return self._attempts.held()
+
+    def streams(self) -> tuple[CallPosition, ...]:
+        return self._attempts.streams()
 
     def shortest_silence_seconds(self) -> float | None:
         return self._attempts.shortest_silence_seconds()
@@ -291,18 +279,24 @@ class AttemptEffects:
                 return Leased(lease, task_id, facts)
             case Conclude(finished):
                 return Concluded(finished, self.receipts.times(finished.lease.attempt_id))
-            case Keep(report):
-                return ItemsCounted(report)
+            case FeedItems(items):
+                return ItemsTaken(items.attempt_id, items.start, items.end)
+            case Keep(report, is_synced):
+                return ItemsCounted(report, is_synced)
             case Drop(report):
                 return OutcomesDelivered(report.lease.attempt_id, report.first_item)
             case Forget(attempt_id):
                 return Forgotten(attempt_id)
         return None
 
-    def _perform(self, instruction: Instruction) -> None:
+    def _perform(self, instruction: Instruction) -> None:  # noqa: C901, the table of instructions
         match instruction:
             case Remember(lease):
                 self._since[lease.attempt_id] = time.monotonic()
+            case FeedItems(items):
+                self._feeds[items.attempt_id].add(items)
+            case ReleaseAttempt(attempt_id):
+                self._feeds[attempt_id].release()
             case StageAttempt(grant):
                 turn = self._turns[grant.attempt_id] = asyncio.Event()
                 self._start(grant, turn)
@@ -320,16 +314,20 @@ class AttemptEffects:
                 self.reports.withdraw(attempt_id)
                 self._discard(attempt_id)
                 self._since.pop(attempt_id, None)
+                self._feeds.pop(attempt_id, None)
 
     def _start(self, grant: Grant, turn: asyncio.Event | None = None) -> None:
         shipment = self._open(Lease(grant.attempt_id, grant.token))
         progress = partial(self._progress, work_facts(grant))
         recall = self._recalls[grant.attempt_id] = StopRequest()
+        feed = None if grant.linger_seconds is None else self._feeds[grant.attempt_id]
         # Whatever these tasks log has the ids.
         with bound_contextvars(task_id=grant.task_id, attempt_id=grant.attempt_id):
             log.info("attempt starts")
             self._runs[grant.attempt_id] = asyncio.create_task(
-                self._runner.run(grant, shipment.log, progress, shipment.freight, recall, turn)
+                self._runner.run(
+                    grant, shipment.log, progress, shipment.freight, recall, turn, feed
+                )
             )
             self._duties.create_task(self._attend(grant, shipment))
 

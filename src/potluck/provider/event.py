@@ -8,13 +8,32 @@ from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
 from potluck.provider.holding import WorkFacts
-from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone, ReturnedItems
+from potluck.wire.provider import (
+    Finished,
+    Grant,
+    GrantedItems,
+    ItemOutcome,
+    ItemsDone,
+    ReturnedItems,
+)
 
 
 class Granted(Struct, frozen=True):
     """The server granted this node an attempt, perhaps repeatedly."""
 
     grant: Grant
+
+
+class ItemsGranted(Struct, frozen=True):
+    """The server granted an attempt on a call stream more items, perhaps repeatedly."""
+
+    items: GrantedItems
+
+
+class Released(Struct, frozen=True):
+    """An attempt on a call stream gets no more items."""
+
+    attempt_id: AttemptId
 
 
 class Recovered(Struct, frozen=True):
@@ -150,6 +169,8 @@ class ShutdownRequested(Struct, frozen=True):
 
 Event = (
     Granted
+    | ItemsGranted
+    | Released
     | Recovered
     | WaitedLong
     | PrepareBegan

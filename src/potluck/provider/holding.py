@@ -7,7 +7,7 @@ from msgspec import Struct
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
-from potluck.wire.provider import Finished, Grant, ItemsDone
+from potluck.wire.provider import CallPosition, Finished, Grant, GrantedItems, ItemsDone
 
 
 class AttemptPhase(StrEnum):
@@ -59,6 +59,9 @@ class Holding(Struct):
     line: AttemptId | None = None  # granted ahead: the first attempt of its line
     is_priced: bool = False
     is_reclaimable: bool = False  # granted while the owner's terms allowed to reclaim it
+    is_stream: bool = False  # its items come one after the other
+    # Of a call stream: it has all granted items before this one. None once it gets no more.
+    next_item: int | None = None
 
     @property
     def occupies_devices(self) -> bool:
@@ -92,3 +95,22 @@ class Holding(Struct):
     def is_shipped(self) -> bool:
         has_log = self.is_log_cut or self.acknowledged_pieces >= self.log_pieces
         return has_log and self.shipped_parcels >= self.parcels
+
+    @property
+    def position(self) -> CallPosition | None:
+        """Of a call stream that may get more items."""
+        if self.next_item is None or not self.is_stoppable:
+            return None
+        return CallPosition(self.lease.attempt_id, self.next_item)
+
+    def take_items(self, items: GrantedItems) -> bool:
+        """Whether they are new: an answer may have been lost, or come late."""
+        is_new = self.next_item is not None and items.start >= self.next_item
+        if is_new:
+            self.next_item = items.end
+        return is_new
+
+    def release(self) -> bool:
+        """Whether it could have had more items until now."""
+        could, self.next_item = self.next_item is not None, None
+        return could

@@ -6,7 +6,7 @@ from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
 from potluck.provider.holding import WorkFacts
-from potluck.wire.provider import Finished, Grant, ItemsDone, Report
+from potluck.wire.provider import Finished, Grant, GrantedItems, ItemsDone, Report
 
 
 class Remember(Struct, frozen=True):
@@ -27,6 +27,7 @@ class Keep(Struct, frozen=True):
     """Write outcomes of items to the journal, so that they can be reported after a restart."""
 
     report: ItemsDone
+    is_synced: bool = True
 
 
 class Drop(Struct, frozen=True):
@@ -55,6 +56,18 @@ class StageAttempt(Struct, frozen=True):
     """Prepare its run up to the start of its code, which waits for `StartAttempt`."""
 
     grant: Grant
+
+
+class FeedItems(Struct, frozen=True):
+    """Write the items to the journal, then pass them to the run of their attempt."""
+
+    items: GrantedItems
+
+
+class ReleaseAttempt(Struct, frozen=True):
+    """Let the run of an attempt on a call stream end once its items are done."""
+
+    attempt_id: AttemptId
 
 
 class StartAttempt(Struct, frozen=True):
@@ -91,6 +104,8 @@ Instruction = (
     | SignReceipt
     | Forget
     | StageAttempt
+    | FeedItems
+    | ReleaseAttempt
     | StartAttempt
     | StopAttempt
     | RecallAttempt

@@ -38,12 +38,14 @@ from potluck.provider.event import (
     GrantRefusal,
     ItemsAccepted,
     ItemsEnded,
+    ItemsGranted,
     LeaseLost,
     LogAcknowledged,
     LogCut,
     ParcelsShipped,
     PrepareBegan,
     Recovered,
+    Released,
     RunEnded,
     ShutdownRequested,
     SilenceLasted,
@@ -54,17 +56,19 @@ from potluck.provider.holding import AttemptPhase, Holding, work_facts
 from potluck.provider.instruction import (
     Conclude,
     Drop,
+    FeedItems,
     Forget,
     Instruction,
     Keep,
     RecallAttempt,
+    ReleaseAttempt,
     Remember,
     SendReport,
     SignReceipt,
     StopAttempt,
 )
 from potluck.provider.start_order import start_waiting
-from potluck.wire.provider import Finished, Grant, ItemsDone, Preparing, Started
+from potluck.wire.provider import CallPosition, Finished, Grant, ItemsDone, Preparing, Started
 
 # How many ended attempts are remembered, in case a grant of one arrives again.
 REMEMBERED_ENDS = 4096
@@ -81,6 +85,11 @@ class Attempts:
     def held(self) -> tuple[Lease, ...]:
         """The leases to list in every poll and heartbeat."""
         return tuple(holding.lease for holding in self._holdings.values() if holding.is_leased)
+
+    def streams(self) -> tuple[CallPosition, ...]:
+        """How far it knows the items of its attempts on call streams, for every poll."""
+        positions = [holding.position for holding in self._holdings.values()]
+        return tuple(position for position in positions if position is not None)
 
     def shortest_silence_seconds(self) -> float | None:
         """The shortest silence of the server that would stop an attempt."""
@@ -99,6 +108,10 @@ class Attempts:
         match event:
             case Granted(grant):
                 return self._granted(grant)
+            case ItemsGranted():
+                return self._items_granted(event)
+            case Released(attempt_id):
+                return self._released(attempt_id)
             case Recovered():
                 return self._recovered(event)
             case WaitedLong(attempt_id):
@@ -150,8 +163,18 @@ class Attempts:
         holding.silence_seconds = self._silence_seconds(grant)
         holding.is_reclaimable = grant.is_reclaimable
         holding.line, holding.is_priced = grant.line, grant.price_micro_per_hour > 0
+        holding.is_stream = grant.linger_seconds is not None
+        holding.next_item = 0 if holding.is_stream else None
         self._holdings[attempt_id] = holding
         return [Remember(lease, grant.task_id, holding.facts), *self._refuse_closed()]
+
+    def _items_granted(self, event: ItemsGranted) -> list[Instruction]:
+        items, holding = event.items, self._holdings.get(event.items.attempt_id)
+        return [FeedItems(items)] if holding is not None and holding.take_items(items) else []
+
+    def _released(self, attempt_id: AttemptId) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        return [ReleaseAttempt(attempt_id)] if holding is not None and holding.release() else []
 
     def _recovered(self, event: Recovered) -> list[Instruction]:
         restarted = EndReason.NODE_RESTARTED
@@ -189,7 +212,7 @@ class Attempts:
             return []
         report = ItemsDone(holding.lease, event.outcomes, event.returned)
         holding.outcomes.append(report)
-        return [Keep(report), SendReport(report)]
+        return [Keep(report, is_synced=not holding.is_stream), SendReport(report)]
 
     def _items_accepted(self, report: ItemsDone) -> list[Instruction]:
         holding = self._holdings.get(report.lease.attempt_id)
@@ -325,11 +348,7 @@ class Attempts:
 
     def _shut_down(self) -> list[Instruction]:
         self._is_leaving = True
-        return [
-            instruction
-            for holding in self._holdings.values()
-            for instruction in self._give_back(holding)
-        ]
+        return [each for held in self._holdings.values() for each in self._give_back(held)]
 
     def _give_back(self, holding: Holding) -> list[Instruction]:
         if holding.phase is AttemptPhase.WAITING:

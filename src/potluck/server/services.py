@@ -21,6 +21,7 @@ from potluck.server.rate_limiter import Limiter
 from potluck.server.recently_seen import RecentlySeen
 from potluck.server.request_tally import RequestTally
 from potluck.server.settings import ServerSettings
+from potluck.server.stream_attempts import StreamAttempts
 from potluck.server.upload_assembly import Assemblies
 from potluck.store.database import Database
 from potluck.store.sealing.vault import Vault
@@ -43,6 +44,7 @@ class Services(Struct, frozen=True):
     clock: DatabaseClock = field(default_factory=DatabaseClock)  # the time of all instances
     health: HealthRecord = field(default_factory=HealthRecord)  # as the last check found it
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads being assembled
+    stream_attempts: StreamAttempts = field(default_factory=StreamAttempts)
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
     requests: RequestTally = field(default_factory=RequestTally)  # of the last minutes
     alert_destinations: AlertDestinations = field(default_factory=AlertDestinations)

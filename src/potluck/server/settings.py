@@ -188,6 +188,16 @@ class ServerSettings(ChainSettings, frozen=True, kw_only=True):
     # How often an attempt that has a price is charged while it runs.
     settle_seconds: Duration = 300.0
     settle_poll_seconds: Duration = 5.0  # how often the leader looks for such attempts
+    # A node that works on a call stream and has no more calls to do waits this long for the next
+    # ones, unless somebody else waits for the device.
+    stream_linger_seconds: Annotated[float, Meta(ge=0, le=60)] = 2.0
+    # How much work a call stream may have waiting on each of its nodes.
+    stream_ahead_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.5
+    # How long a node works on a call stream before others who wait have their turn.
+    stream_turn_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 1.0
+    # A call stream without new calls for this time is closed; the client opens another.
+    stream_idle_seconds: Duration = 300.0
+    stream_seconds: Duration = 3_600.0  # the same for a call stream that is this old
     # How long a task has for its last checkpoint when its account's credit runs out; held for it.
     checkpoint_seconds: Duration = 60.0
     # How long an epoch is; rewards are set aside for payouts at its end. Days end at midnight UTC.

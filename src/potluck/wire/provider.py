@@ -71,12 +71,22 @@ class NodeRegistered(Struct, frozen=True):
     address: str = ""  # the node's, as the server sees it: its tasks may not connect to it
 
 
+class CallPosition(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """How far a node knows the items of an attempt on a call stream."""
+
+    attempt_id: AttemptId
+    next_item: Annotated[int, Meta(ge=0, le=MOST_ITEMS)]  # it has all granted items before this one
+
+
 class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
     """Long poll. Listed leases are acknowledged; grants that are not listed are sent again."""
 
     held: HeldLeases = ()
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 20.0
     most: Annotated[int, Meta(ge=1, le=1_000)] = 100  # grants in one response
+    # Its attempts on call streams: the answer has their new items. None from a node of an earlier
+    # version, which gets all items with the grant.
+    streams: Annotated[tuple[CallPosition, ...], Meta(max_length=1_000)] | None = None
 
 
 class GrantedDevice(Struct, frozen=True):
@@ -107,6 +117,17 @@ class Grant(Struct, frozen=True):
     price_micro_per_hour: int = 0  # agreed, for all its devices
     # Granted ahead: it starts after all earlier grants of the line, which began with this attempt.
     line: AttemptId | None = None
+    # Of a call stream: how long it waits for more items before it ends. Its items come separately.
+    linger_seconds: float | None = None
+
+
+class GrantedItems(Struct, frozen=True):
+    """New items of an attempt on a call stream, in order, with their inputs."""
+
+    attempt_id: AttemptId
+    start: int
+    end: int
+    inputs: bytes  # as in wire/item_file.py
 
 
 class LeasesGranted(Struct, frozen=True):
@@ -116,6 +137,8 @@ class LeasesGranted(Struct, frozen=True):
     stop: list[AttemptId] = []
     lease_seconds: float = 90.0
     has_wishes: bool = False  # of the owner: the next heartbeat has them
+    items: list[GrantedItems] = []
+    released: list[AttemptId] = []  # on call streams: they end once their items are done
 
 
 class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
@@ -252,6 +275,8 @@ def for_earlier_server(message: Struct) -> Struct:
             return replace(message, description=_with_safe_disk(earlier, node))
         case Heartbeat():
             return replace(message, receipts=(), volumes=())
+        case AcquireLeases():
+            return replace(message, streams=None)
         case Reports(reports=reports):
             return Reports(tuple(map(_earlier_report, reports)))
         case _:

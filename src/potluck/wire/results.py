@@ -4,19 +4,20 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.blob import Value
+from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.bounded_types import SmallCount
 from potluck.model.ids import NodeId, TaskId, TaskIdText
-from potluck.model.task import EndReason, TaskRequest, TaskState
+from potluck.model.task import EndReason, ItemRange, TaskRequest, TaskState
 
 MOST_TASKS = 1_000  # that results are asked of
 # In one list: reading, checking and storing more would keep the server from other requests.
 MOST_SUBMITTED = 250
 
 
-class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
+class Wanted(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     task_id: TaskIdText
     behind: SmallCount = 0  # the number of known pieces
+    cancelled: SmallCount = 0  # of a call stream: the number of calls known to be cancelled
 
 
 class AskResults(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +51,7 @@ class TaskResult(Struct, frozen=True):
     detail: str = ""
     has_more: bool = False  # more results are already available
     last_lines: str = ""  # of a failed call, as in `AttemptView`
+    cancelled: list[ItemRange] = []  # of a call stream: all calls that were cancelled
 
 
 class Results(Struct, frozen=True):
@@ -77,3 +79,16 @@ class TasksSubmitted(Struct, frozen=True):
     """In the order of the request."""
 
     tasks: list[Submitted]
+
+
+class AppendItems(Struct, frozen=True, forbid_unknown_fields=True):
+    """Further calls of a stream. `start` is the index that the first of them gets: the same bytes
+    there get the same answer, others a conflict.
+    """
+
+    start: SmallCount
+    inputs: Annotated[bytes, Meta(max_length=INLINE_BYTES)]  # as in wire/item_file.py
+
+
+class ItemsAppended(Struct, frozen=True):
+    items: int  # how many items the stream has up to these

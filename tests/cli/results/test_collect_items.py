@@ -7,8 +7,8 @@ import pytest
 
 from potluck.cli.results.collect_items import ItemCollector
 from potluck.cli.results.fetch import OutputDirectory
-from potluck.cli.results.item_log import split_by_item
 from potluck.cli.terminal.screen import Screen
+from potluck.consumer.item_log import split_by_item
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import BadSettings
 from potluck.model.ids import AttemptId

@@ -84,9 +84,9 @@ def test_a_call_gives_what_the_function_returned(node: StandIn, remote: Square) 
     node.answers = gives(plain_values.encode({"a": (1, b"x")}))
     future = remote.submit(3)
     assert future.result(30) == {"a": (1, b"x")}
-    assert future.task_id.startswith("task_")
+    assert future.task_id.startswith("task_") and future.task_id.endswith("#0")
     spec = node.specs[-1]
-    assert pickle.loads(spec.inputs.data) == (3,)
+    assert [pickle.loads(each) for each in item_file.unpack(spec.inputs.data, 1)] == [(3,)]
     assert pickle.loads(spec.code.data)(5) == 25
     assert (spec.name, spec.pickles_results) == ("square", False)
 
@@ -120,9 +120,7 @@ def test_a_failure_without_an_exception_has_the_end_of_stderr(
 ) -> None:
     lines = "\x1b[2Jloading\nSegmentation fault"
     killed = "it was killed by SIGSEGV"
-    node.answers = lambda _, lease: [
-        Finished(lease, EndReason.SIGNAL, -11, killed, last_lines=lines)
-    ]
+    node.answers = fails_items(EndReason.SIGNAL, killed, last_lines=lines)
     with pytest.raises(TaskFailed, match=r"killed by SIGSEGV: Segmentation fault\.") as raised:
         remote.submit(3).result(30)
     text = "".join(traceback.format_exception(raised.value))

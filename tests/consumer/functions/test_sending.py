@@ -46,11 +46,17 @@ REQUEST = TaskRequest(FunctionSpec("f", Value(b"code"), Value(b"inputs"), "3.11"
 BUSY = Unavailable("Not now.", retry_after_seconds=0.001)
 
 
+def knows_no_streams(server: FakeServer) -> None:
+    """It is of an earlier version, so calls are tasks."""
+    server.plays("/v1/tasks", refuses(InvalidInput("Unknown field `is_stream`.")))
+
+
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
     with FakeServer().running() as fake:
         fake.plays("/v1/nodes", says(NodeList([])))
         fake.plays(BATCH, _taken(TASK_ID))
+        knows_no_streams(fake)
         yield fake
 
 
@@ -363,6 +369,7 @@ def test_a_poll_that_waits_is_asked_again_with_the_new_task(client: Potluck) -> 
     server = SlowResults()
     with server.running():
         server.plays("/v1/nodes", says(NodeList([])))
+        knows_no_streams(server)
         server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
         with Potluck(server.url, "secret", client.transport.patience) as slow:
             function = potluck.task(add).using(client=slow)
@@ -393,6 +400,7 @@ def test_what_was_submitted_is_sent_when_the_program_ends() -> None:
     server = SlowAnswers()
     with server.running():
         server.plays("/v1/nodes", says(NodeList([])))
+        knows_no_streams(server)
         environment = {**os.environ, "POTLUCK_URL": server.url, "POTLUCK_TOKEN": "secret"}
         command = [sys.executable, "-c", PROGRAM]
         subprocess.run(command, env=environment, check=True, timeout=60)

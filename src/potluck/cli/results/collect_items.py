@@ -15,12 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.cli.results.fetch import FetchedFiles, OutputDirectory, describe_size, tell_aside
-from potluck.cli.results.item_log import NUMBER, STREAMS, split_by_item
 from potluck.cli.results.logs import log_pages
 from potluck.cli.results.output import write_stdout
 from potluck.cli.tasks.attempts import iter_attempts
 from potluck.cli.terminal.live_line import report_progress, resumable_transfer
 from potluck.cli.terminal.screen import Screen, printable
+from potluck.consumer.item_log import NUMBER, STREAMS, split_by_item
 from potluck.model.blob import NamedFile
 from potluck.model.error import BadSettings
 from potluck.model.units import show_count

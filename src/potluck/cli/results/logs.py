@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
 from potluck.cli.options import JsonOption, NewestTaskArgument, RawOption, ServerOption, connect
-from potluck.cli.results.item_log import select_item
 from potluck.cli.results.output import TaskOutput
 from potluck.cli.tasks.attempts import iter_attempts
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.tasks.task_text import describe_stage, last_attempt
 from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.consumer.item_log import select_item
 from potluck.consumer.result.log_lines import LineSelection, LineSelector
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.task import ItemRange, TaskState

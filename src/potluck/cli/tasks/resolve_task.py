@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.model.error import Conflict, InvalidInput, NotFound
-from potluck.model.ids import is_id
+from potluck.model.ids import TaskId, call_id, is_id, split_call_id
 from potluck.model.units import show_since
 from potluck.wire.consumer import TaskView
 
@@ -21,13 +21,17 @@ SHORT_ID = 8
 
 def short_id(task_id: str) -> str:
     """The end of an id: it is random and distinguishes tasks; the beginning is the time."""
-    return task_id[-SHORT_ID:]
+    whole_id, mark, item = task_id.partition("#")
+    return f"{whole_id[-SHORT_ID:]}{mark}{item}"
 
 
 def resolve_task_id(potluck: "Potluck", text: str | None) -> str:
     """Fails if several tasks match."""
     if text is None:
         return _newest(potluck)
+    name, item = split_call_id(text)
+    if item is not None:
+        return call_id(TaskId(resolve_task_id(potluck, name)), item)
     if is_id(text, "task"):
         return text
     matches = _search(potluck, text)
@@ -38,7 +42,7 @@ def resolve_task_id(potluck: "Potluck", text: str | None) -> str:
 
 def resolve_task_to_read(potluck: "Potluck", text: str | None, screen: Screen) -> str:
     """Of several tasks with this name, takes the newest."""
-    if text is None or is_id(text, "task"):
+    if text is None or is_id(text, "task") or split_call_id(text)[1] is not None:
         return resolve_task_id(potluck, text)
     matches = _search(potluck, text)
     newest = matches[0]
@@ -55,8 +59,8 @@ def resolve_task_to_read(potluck: "Potluck", text: str | None, screen: Screen) -
 
 def resolve_task_to_cancel(potluck: "Potluck", text: str) -> TaskView:
     """Of several matches, takes the only one that has not finished."""
-    if is_id(text, "task"):
-        return potluck.tasks.get(text)
+    if is_id(text, "task") or split_call_id(text)[1] is not None:
+        return potluck.tasks.get(resolve_task_id(potluck, text))
     matches = _search(potluck, text)
     live = [task for task in matches if not task.state.is_final]
     if len(live) > 1:

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from msgspec.structs import replace
 
+from potluck.consumer.functions.call_stream import CallChannel
 from potluck.consumer.functions.capture import capture_references, is_same
 from potluck.consumer.functions.decode_value import ValueDecoder
 from potluck.consumer.functions.dispatch import PYTHON, Dispatch, UploadedFunction
@@ -56,6 +57,28 @@ class FunctionOrder:
             return ValueDecoder(most_bytes=most_bytes)
         trusted = frozenset(wallet.lower() for wallet in self._trusted(dispatch))
         return ValueDecoder(trusted, most_bytes)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether its calls can be items of a stream. What concerns a whole task, such as the time
+        by which it must start, makes each call a task of its own."""
+        request = self.options.request
+        is_timed = request.delay_seconds is not None or request.start_within_seconds is not None
+        return not (request.after or is_timed or self.options.is_alone)
+
+    def channel(self, dispatch: Dispatch) -> CallChannel:
+        """Where its calls go: another one when its code, files or secrets have changed."""
+        key = (id(self.code), id(self.options))
+        data = self.code.get(self.options.folder is not None)[1]
+        channel = dispatch.calls.channel(key)
+        has_more = bool(self.options.files or self.options.folder or self.options.secrets)
+        if channel is not None and channel.code is data and not has_more and not channel.is_old:
+            return channel
+        request = self.request(dispatch, Value())
+        if channel is not None and channel.request == request and channel.code == data:
+            return channel
+        opened = CallChannel(request, self.opener(dispatch), data, (self.code, self.options))
+        return dispatch.calls.open_channel(key, opened)
 
     def request(self, dispatch: Dispatch, inputs: Value, items: int | None = None) -> TaskRequest:
         options = self.options

@@ -45,6 +45,7 @@ class _TaskWatch(Struct, eq=False):
     watcher: ResultListener
     since: float
     behind: int = 0
+    cancelled: int = 0
 
 
 class Collector:
@@ -159,7 +160,9 @@ class _Poll:
                 for task_id, watch in named:
                     del self._watched[task_id]
                     self._watched[task_id] = watch
-            wanted = tuple(Wanted(task_id, watch.behind) for task_id, watch in named)
+            wanted = tuple(
+                Wanted(task_id, watch.behind, watch.cancelled) for task_id, watch in named
+            )
             self._line.open()
             self._is_asking = True
             return AskResults(wanted, self._wait_seconds)
@@ -198,6 +201,7 @@ class _Poll:
             if watch is None:
                 return
             watch.behind = result.behind
+            watch.cancelled = sum(map(len, result.cancelled))
             if is_over:
                 del self._watched[result.task_id]
         watch.watcher.receive(result)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from potluck.consumer.client import Potluck
+from potluck.consumer.functions.call_sender import CallSender
 from potluck.consumer.functions.collector import Collector
 from potluck.consumer.functions.sender import SubmitQueue
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
@@ -120,6 +121,7 @@ class Dispatch:
         self.client = client
         self.sender = SubmitQueue(client.transport)
         self.collector = Collector(client.transport)
+        self.calls = CallSender(self)
         self.fetches = Fetches()
         self.preparing = PreparationThread()
         self._is_python_checked = False
@@ -128,6 +130,7 @@ class Dispatch:
 
     def close(self) -> None:
         self.preparing.close()
+        self.calls.close()
         self.sender.close()
         self.collector.close()
         self.fetches.close()
@@ -139,9 +142,11 @@ class Dispatch:
     def flush(self, timeout: float | None = None) -> bool:
         """Waits until the server has answered all submissions; false after the timeout."""
         until = None if timeout is None else time.monotonic() + timeout
-        is_prepared = self.preparing.flush(timeout)
-        rest = None if until is None else max(0.0, until - time.monotonic())
-        return self.sender.flush(rest) and is_prepared
+        is_done = self.preparing.flush(timeout)
+        for queue in (self.calls, self.sender):
+            rest = None if until is None else max(0.0, until - time.monotonic())
+            is_done = queue.flush(rest) and is_done
+        return is_done
 
     def check_process(self) -> None:
         if not self.is_ours():
@@ -259,7 +264,10 @@ def flush(timeout: float | None = None) -> bool:
 
 def _leave() -> None:
     """When the program ends: reports tasks that the server did not accept in time."""
-    if not flush(_EXIT_SECONDS):
+    is_sent = flush(_EXIT_SECONDS)
+    for dispatch in list(_DISPATCHES.values()):
+        dispatch.calls.close_streams()
+    if not is_sent:
         sys.stderr.write("potluck: the server did not accept every task in time; some are lost.\n")
 
 

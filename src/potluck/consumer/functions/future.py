@@ -14,11 +14,12 @@ from potluck.consumer.functions.event_loop import in_event_loop
 from potluck.consumer.functions.failure_text import task_error
 from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError
-from potluck.model.ids import TaskId
+from potluck.model.ids import TaskId, call_id
 from potluck.model.task import TaskState
 from potluck.wire.results import ResultPiece, TaskResult
 
 if TYPE_CHECKING:
+    from potluck.consumer.functions.call_stream import CallStream
     from potluck.consumer.functions.dispatch import Dispatch
 
 T = TypeVar("T")
@@ -147,7 +148,7 @@ class TaskFuture(Future[T]):
         task_id = self._task_id
         if in_event_loop():
             return self._leave(task_id)
-        if self._dispatch.sender.take_back(self) or (task_id and self._dispatch.cancel(task_id)):
+        if self._take_back() or (task_id and self._dispatch.cancel(task_id)):
             return self._end_as_cancelled()
         # It is being submitted, and is cancelled once it has an id; or it is final already.
         return False
@@ -160,11 +161,20 @@ class TaskFuture(Future[T]):
     def _leave(self, task_id: TaskId | None) -> bool:
         """Ends the future immediately; another thread cancels the task."""
         if task_id is not None:
-            self._dispatch.collector.forget(task_id)
+            self._forget()
             self._dispatch.sender.call_off(task_id)
         else:
-            self._dispatch.sender.take_back(self)
+            self._take_back()
         return self._end_as_cancelled()
+
+    def _take_back(self) -> bool:
+        """Whether it was not sent yet, and will not be."""
+        return self._dispatch.sender.take_back(self)
+
+    def _forget(self) -> None:
+        """Nobody waits for its result any more."""
+        if self._task_id is not None:
+            self._dispatch.collector.forget(self._task_id)
 
     def opened_by(self, opener: ValueDecoder) -> None:
         """Sets the decoder, before the request is sent."""
@@ -231,3 +241,39 @@ class TaskFuture(Future[T]):
             if not self.cancelled() and super().cancel():
                 self.set_running_or_notify_cancel()
         return self.cancelled()
+
+
+class CallFuture(TaskFuture[T]):
+    """The future of a call in a stream. Its `task_id` is `task#item`."""
+
+    def __init__(
+        self, dispatch: "Dispatch", shows_output: bool = False, keeps_running: bool = False
+    ):
+        super().__init__(dispatch, shows_output, keeps_running)
+        self._stream: CallStream | None = None
+        self._item = 0
+
+    def sent_as(self, stream: "CallStream", item: int) -> None:
+        """The server has it."""
+        assert stream.task_id is not None, "a stream that was sent has an id"
+        self._stream, self._item = stream, item
+        self._task_id = call_id(stream.task_id, item)
+        self._is_acknowledged.set()
+        if self._is_cancelling:
+            self._leave(self._task_id)
+
+    def returned(self, value: object) -> None:
+        if isinstance(value, FailedValue):
+            self._fail(value.error)
+        else:
+            with suppress(InvalidStateError):  # cancelled meanwhile
+                self.set_result(cast(T, value))
+
+    def _take_back(self) -> bool:
+        return self._dispatch.calls.take_back(self) or super()._take_back()
+
+    def _forget(self) -> None:
+        if self._stream is None:
+            super()._forget()
+        else:
+            self._stream.forget(self._item)

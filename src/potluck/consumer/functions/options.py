@@ -60,6 +60,7 @@ class Options(Struct, frozen=True):
     keep_running: bool = False
     client: Potluck | None = None
     on_own_nodes: bool = False
+    is_alone: bool = False  # each call is a task of its own
 
 
 def rename_aliases(wishes: FunctionOptions) -> FunctionOptions:
@@ -103,6 +104,7 @@ def parse_options(wishes: FunctionOptions) -> Options:
         keep_running=values.get("keep-running", False),
         client=values.get("client"),
         on_own_nodes=is_for_own_nodes(values),
+        is_alone="checkpoint" in values,
     )
     if options.from_wallets and not options.allow_pickle:
         raise InvalidInput(

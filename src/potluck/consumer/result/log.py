@@ -1,17 +1,23 @@
 """The log and the values of an attempt, fetched page by page as they are read."""
 
+import time
 from collections.abc import Iterator
 from datetime import datetime
 
+from msgspec.structs import replace
+
+from potluck.consumer.files.files import Files
 from potluck.consumer.http.transport import Transport, call_api
 from potluck.consumer.result.log_lines import LineSelection, LineSelector
 from potluck.consumer.tasks import Tasks
+from potluck.model.blob import Value
 from potluck.model.error import NotFound
-from potluck.model.ids import TaskId
-from potluck.wire import routes
-from potluck.wire.consumer import LogPage, LogPiece
-from potluck.wire.results import AskResults, Results, TaskResult, Wanted
+from potluck.model.ids import TaskId, split_call_id
+from potluck.wire import item_file, routes
+from potluck.wire.consumer import LogPage, LogPiece, TaskView
+from potluck.wire.results import AskResults, ResultPiece, Results, TaskResult, Wanted
 
+_LOOK_SECONDS = 0.2  # between two looks whether a call is over
 _BEHIND_ALL = 1_000_000  # more pieces than any task has: only its end is awaited
 
 
@@ -21,9 +27,13 @@ class Pieces:
     def __init__(self, transport: Transport, tasks: Tasks):
         self._transport = transport
         self._tasks = tasks
+        self._files = Files(transport)
 
     def get(self, task_id: str, behind: int = 0) -> TaskResult:
         """The result of a function task so far, after so many pieces; see `has_more`."""
+        whole_id, item = split_call_id(task_id)
+        if item is not None:
+            return self._of_call(self._tasks.get(task_id), whole_id, item)
         result = self._poll(task_id, behind)
         if result is not None:
             return result
@@ -34,8 +44,40 @@ class Pieces:
 
     def is_over(self, task_id: str, wait_seconds: float) -> bool:
         """Whether the task is final now or within this time."""
+        if split_call_id(task_id)[1] is not None:
+            return self._is_call_over(task_id, wait_seconds)
         result = self._poll(task_id, _BEHIND_ALL, wait_seconds)
         return result is not None and result.state.is_final
+
+    def _of_call(self, call: TaskView, whole_id: TaskId, item: int) -> TaskResult:
+        """The result of one call of a stream, in the form of a task's."""
+        result = TaskResult(
+            call.id, call.state, 0, [], call.reason, call.detail, last_lines=call.last_lines
+        )
+        behind, has_more = 0, call.state.is_final
+        while has_more and (page := self._poll(whole_id, behind)) is not None:
+            for piece in page.pieces:
+                if piece.start <= item < piece.end:
+                    return replace(result, behind=1, pieces=[self._cut(piece, item)])
+            behind, has_more = page.behind, page.has_more
+        return result
+
+    def _cut(self, piece: ResultPiece, item: int) -> ResultPiece:
+        """The part of a piece that is about one item."""
+        if piece.is_error:
+            return replace(piece, start=0, end=1)
+        blob = piece.value.blob
+        data = piece.value.data if blob is None else self._files.download_bytes(blob)
+        values = item_file.unpack(data, piece.end - piece.start)
+        return replace(piece, start=0, end=1, value=Value(values[item - piece.start]))
+
+    def _is_call_over(self, call_id: str, wait_seconds: float) -> bool:
+        until = time.monotonic() + wait_seconds
+        while not (is_over := self._tasks.get(call_id).state.is_final):
+            if time.monotonic() >= until:
+                break
+            time.sleep(min(_LOOK_SECONDS, wait_seconds))
+        return is_over
 
     def _poll(self, task_id: str, behind: int, wait_seconds: float = 0.0) -> TaskResult | None:
         body = AskResults((Wanted(TaskId(task_id), behind),), wait_seconds)

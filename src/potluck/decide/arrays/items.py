@@ -76,6 +76,7 @@ class HeldRange(Struct, frozen=True):
     max_attempts: int
     pending_pieces: int  # of the array
     most_seconds: float  # since its node got it, not yet accounted for by any item
+    cancelled: tuple[ItemRange, ...] = ()  # of a call stream; the node may not know it yet
 
 
 class Accepted(Struct, frozen=True):
@@ -102,6 +103,8 @@ class ArrayPart(Struct, frozen=True):
     items: int
     items_failed: int
     allow_failures: int
+    is_open: bool = False  # a call stream that takes more items
+    is_stream: bool = False
 
 
 class RangeEnd(Struct, frozen=True):
@@ -120,25 +123,59 @@ class CountedRuns(Struct, frozen=True):
 
 
 def find_counted_runs(
-    runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]
+    runs: Sequence[SucceededItems],
+    remaining: Sequence[ItemRange],
+    cancelled: Sequence[ItemRange] = (),
 ) -> CountedRuns | None:
-    """Finds the runs that count: those with all items remaining, not those already done.
+    """Finds the runs that count: those with all items remaining, not those already done. Cancelled
+    items in between do not matter.
 
     None if a run is partly done: its result is one value that cannot be split.
     """
     left, counted = list(remaining), list[int]()
     for place, run in enumerate(runs):
-        behind = bisect_right(left, run.start, key=_start)  # the first range that starts after it
-        before = left[behind - 1] if behind else None
-        if before is not None and run.end <= before.end:
+        parts = subtract(ItemRange(run.start, run.end), cancelled)
+        held = [behind for part in parts if (behind := _place_of(part, left)) is not None]
+        if held and len(held) == len(parts):
             counted.append(place)
-            rest = (ItemRange(before.start, run.start), ItemRange(run.end, before.end))
-            left[behind - 1 : behind] = [part for part in rest if len(part)]
-        elif (before is not None and run.start < before.end) or (
-            behind < len(left) and left[behind].start < run.end
-        ):
+            for part in parts:
+                _take(part, left)
+        elif any(_overlaps(part, left) for part in parts):
             return None
     return CountedRuns(tuple(counted), tuple(left))
+
+
+def subtract(whole: ItemRange, removed: Sequence[ItemRange]) -> tuple[ItemRange, ...]:
+    """The parts of a range without what is removed, which is sorted."""
+    parts, start = list[ItemRange](), whole.start
+    for part in removed:
+        if part.end > start and part.start < whole.end:
+            if part.start > start:
+                parts.append(ItemRange(start, part.start))
+            start = part.end
+    if start < whole.end:
+        parts.append(ItemRange(start, whole.end))
+    return tuple(parts)
+
+
+def _place_of(part: ItemRange, left: Sequence[ItemRange]) -> int | None:
+    """The index of the range that contains it."""
+    behind = bisect_right(left, part.start, key=_start)  # the first range that starts after it
+    return behind - 1 if behind and part.end <= left[behind - 1].end else None
+
+
+def _take(part: ItemRange, left: list[ItemRange]) -> None:
+    place = _place_of(part, left)
+    assert place is not None
+    before = left[place]
+    rest = (ItemRange(before.start, part.start), ItemRange(part.end, before.end))
+    left[place : place + 1] = [each for each in rest if len(each)]
+
+
+def _overlaps(part: ItemRange, left: Sequence[ItemRange]) -> bool:
+    behind = bisect_right(left, part.start, key=_start)
+    is_begun = behind > 0 and part.start < left[behind - 1].end
+    return is_begun or (behind < len(left) and left[behind].start < part.end)
 
 
 def _start(part: ItemRange) -> int:
@@ -164,7 +201,9 @@ def accept_outcomes(
         if each.reason is not EndReason.COMPLETED
     )
     seconds = sum(each.run_seconds for each in counted) + sum(run.run_seconds for run in runs)
-    returned = tuple(ItemRange(run.start, run.end) for run in runs)
+    returned = tuple(
+        part for run in runs for part in subtract(ItemRange(run.start, run.end), held.cancelled)
+    )
     return Accepted(
         done=(*returned, *to_ranges(each.item for each in counted)),
         succeeded=sum(map(len, returned)) + len(counted) - len(failures),
@@ -206,10 +245,13 @@ def decide_after_range(
     back = array.remaining if given_up is None else _without(array.remaining, given_up.item)
     failed = array.items_failed + (given_up is not None)
     is_cancelled = reason.facts.attempt_state is AttemptState.CANCELLED
-    if is_cancelled and reason.facts.next_try is NextTry.NONE:
+    # An attempt on a call stream is cancelled with the call that it runs; the stream goes on.
+    if is_cancelled and reason.facts.next_try is NextTry.NONE and not array.is_stream:
         following = Next(TaskState.CANCELLED, reason)
     elif array.has_others:
         following = Next(None, None, _until(reason, history, now, wait, has_others=True))
+    elif not (back or array.has_pending) and array.is_open:
+        following = Next(TaskState.QUEUED, None)
     elif not (back or array.has_pending):
         following = _all_done(failed, array.allow_failures)
     elif _is_hopeless(reason, history, array):

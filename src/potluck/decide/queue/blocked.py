@@ -2,8 +2,10 @@
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from potluck.decide.queue.task_groups import BlockReason, Shape, TaskGroup, TaskGroups
+from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId
 
 # A set in order of insertion, so that equal inputs give equal plans.
@@ -64,6 +66,11 @@ class BlockedGroups:
         for groups in self._by_shape.values():
             yield from groups
         yield from self._kept
+
+    def first_tasks(self, most: int) -> list[WaitingTask]:
+        """The first tasks of some of these groups."""
+        entries = map(self._groups.first, islice(self.groups(), most))
+        return [entry[2] for entry in entries if entry is not None]
 
     def discard(self, group: TaskGroup) -> None:
         """Forgets an empty group."""

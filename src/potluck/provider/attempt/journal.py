@@ -70,10 +70,20 @@ class Concluded(Struct, frozen=True, tag_field="record", tag="concluded"):
     times: WorkTimes | None = None  # for its receipt
 
 
+class ItemsTaken(Struct, frozen=True, tag_field="record", tag="taken"):
+    """Items of a call stream that are about to run in the attempt."""
+
+    attempt_id: AttemptId
+    start: int
+    end: int
+
+
 class ItemsCounted(Struct, frozen=True, tag_field="record", tag="counted"):
-    """Items of the attempt have these outcomes."""
+    """Items of the attempt have these outcomes. Those of a call stream need not be synced: what a
+    power failure takes was not acknowledged, and runs again."""
 
     report: ItemsDone
+    is_synced: bool = True
 
 
 class OutcomesDelivered(Struct, frozen=True, tag_field="record", tag="delivered"):
@@ -89,10 +99,16 @@ class Forgotten(Struct, frozen=True, tag_field="record", tag="forgotten"):
     attempt_id: AttemptId
 
 
-Record = Leased | Concluded | ItemsCounted | OutcomesDelivered | Forgotten
+Record = Leased | Concluded | ItemsTaken | ItemsCounted | OutcomesDelivered | Forgotten
 # Losing one of these at a power failure is harmless: a forgotten lease expires on the server, and
 # the others are only reported again.
-_NEED_NO_SYNC = (Leased, OutcomesDelivered, Forgotten)
+_NEED_NO_SYNC = (Leased, ItemsTaken, OutcomesDelivered, Forgotten)
+
+
+def _needs_sync(record: Record) -> bool:
+    if isinstance(record, ItemsCounted):
+        return record.is_synced
+    return not isinstance(record, _NEED_NO_SYNC)
 
 
 class JournalEntry(Struct):
@@ -100,6 +116,7 @@ class JournalEntry(Struct):
     finished: Finished | None = None
     times: WorkTimes | None = None
     outcomes: dict[int, ItemsDone] = {}  # by the first item of each
+    taken: ItemsTaken | None = None  # of a call stream: from its first item to the last that came
 
 
 class Journal:
@@ -122,7 +139,7 @@ class Journal:
 
     def takes_long(self, records: Sequence[Record]) -> bool:
         """Whether writing these waits for the disk."""
-        is_durable = any(not isinstance(record, _NEED_NO_SYNC) for record in records)
+        is_durable = any(map(_needs_sync, records))
         return is_durable or self._is_rewrite_due(len(records))
 
     def write(self, records: Sequence[Record]) -> None:
@@ -137,7 +154,7 @@ class Journal:
             self._rewrite()
             return
         write_all(self._descriptor, b"".join(map(_framed, records)))
-        if any(not isinstance(record, _NEED_NO_SYNC) for record in records):
+        if any(map(_needs_sync, records)):
             os.fsync(self._descriptor)
 
     def _is_rewrite_due(self, more: int) -> bool:
@@ -180,6 +197,10 @@ def _apply(kept: dict[AttemptId, JournalEntry], record: Record) -> None:
         case Concluded(finished, times) if finished.lease.attempt_id in kept:
             entry = kept[finished.lease.attempt_id]
             entry.finished, entry.times = finished, times
+        case ItemsTaken(attempt_id, start, end) if attempt_id in kept:
+            entry = kept[attempt_id]
+            first = start if entry.taken is None else entry.taken.start
+            entry.taken = ItemsTaken(attempt_id, first, end)
         case ItemsCounted(report) if report.lease.attempt_id in kept:
             kept[report.lease.attempt_id].outcomes[report.first_item] = report
         case OutcomesDelivered(attempt_id, item) if attempt_id in kept:
@@ -190,7 +211,8 @@ def _apply(kept: dict[AttemptId, JournalEntry], record: Record) -> None:
 
 def _records(kept: JournalEntry) -> list[Record]:
     concluded = [] if kept.finished is None else [Concluded(kept.finished, kept.times)]
-    return [kept.leased, *map(ItemsCounted, kept.outcomes.values()), *concluded]
+    taken = [] if kept.taken is None else [kept.taken]
+    return [kept.leased, *taken, *map(ItemsCounted, kept.outcomes.values()), *concluded]
 
 
 def _framed(record: Record) -> bytes:

@@ -20,6 +20,7 @@ from potluck.model.task_spec import (
     TaskSpec,
     stdin_of,
 )
+from potluck.provider.attempt.item_feed import ItemFeed
 from potluck.provider.attempt.mask import MaskedLog
 from potluck.provider.dependencies.outcome import Environment, PrepareFailed
 from potluck.provider.event import CodeStarted, Event
@@ -54,6 +55,7 @@ class PreparedAttempt(Struct, frozen=True):
     recall: StopRequest
     freight: AttemptTransfers
     is_of_other: bool = False  # whether it is a task of another account than the node's owner
+    feed: ItemFeed | None = None  # of a call stream: where its items come from
     turn: asyncio.Event | None = None  # its code starts after this; None: immediately
     proxy: Path | None = None  # the socket of its proxy, if it has network
 

@@ -23,6 +23,7 @@ from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, Sc
 from potluck.model.units import show_bytes
 from potluck.model.usage import Usage
 from potluck.provider.attempt.attempt_trace import record_step, remember_trace
+from potluck.provider.attempt.item_feed import ItemFeed
 from potluck.provider.attempt.item_runner import RangeRun
 from potluck.provider.attempt.kinds import PreparedAttempt, Tell, dependencies_of, plan_of
 from potluck.provider.attempt.log_buffer import LogBuffer
@@ -51,6 +52,7 @@ from potluck.provider.functions.interpreter_pool import (
     WarmSettings,
 )
 from potluck.provider.functions.items import FunctionItems
+from potluck.provider.functions.stream_calls import StreamCalls
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import (
     Driver,
@@ -122,6 +124,7 @@ class Runner:
         freight: AttemptTransfers,
         recall: StopRequest | None = None,
         turn: asyncio.Event | None = None,
+        feed: ItemFeed | None = None,
     ) -> Finished:
         """Its code starts when `turn` is set, if there is one; all else is prepared before."""
         began = time.monotonic()
@@ -142,7 +145,7 @@ class Runner:
             meter = DeviceMeter(self._read_spent, grant.devices)
             job = PreparedAttempt(
                 *(grant, *made, masked, _metered(tell, meter), recall, freight),
-                *(is_of_other, turn),
+                *(is_of_other, feed, turn),
             )
             began_ns = tracing.now_ns()
             outcome, network_bytes = await self._run_with_network(job)
@@ -295,6 +298,10 @@ async def run_function(
     confinement = confine_function(job)
     key = make_warm_key(job, spec, confinement)
     total = job.grant.items_total
+    if job.feed is not None:
+        async with pool.beside(job.grant, key):
+            calls = StreamCalls(job, spec, job.feed, outcome_seconds)
+            return await calls.to_its_end(pool, key, confinement)
     with Arguments(spec.inputs, job.inputs, total) as arguments:
         async with pool.beside(job.grant, key):
             if total is None:

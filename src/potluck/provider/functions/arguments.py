@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ from potluck.wire.item_file import index_bytes
 _NUMBER_BYTES = 8
 _CHUNK_BYTES = 2**18
 # In one frame: many enough to make its overhead negligible, small enough for one write.
-MOST_ITEMS, _MOST_BYTES = 16_384, 2**20
+MOST_ITEMS, MOST_FRAME_BYTES = 16_384, 2**20
 _INCONSISTENT = "the arguments of the items are inconsistent"
 
 
@@ -40,6 +40,18 @@ class ItemBatch(Struct, frozen=True):
     def head(self) -> bytes:
         count = len(self.offsets)
         return ITEMS.pack(self.start, count - 1) + struct.pack(f"<{count}Q", *self.offsets)
+
+
+class ItemArguments(Protocol):
+    """Where the arguments of items come from."""
+
+    def batches(self, items: ItemRange, most_items: int) -> Iterator[ItemBatch]:
+        """Splits items into batches of bounded size; a single item may be larger."""
+        ...
+
+    def parts(self, batch: ItemBatch) -> Iterator[bytes]: ...
+
+    def size(self, batch: ItemBatch) -> int: ...
 
 
 class Arguments:
@@ -79,7 +91,7 @@ class Arguments:
         start = items.start
         while start < items.end:
             offsets = self._offsets(start, min(items.end, start + most_items))
-            fits = [offset for offset in offsets[2:] if offset - offsets[0] <= _MOST_BYTES]
+            fits = [offset for offset in offsets[2:] if offset - offsets[0] <= MOST_FRAME_BYTES]
             batch = ItemBatch(start, offsets[: 2 + len(fits)])
             yield batch
             start = batch.end

@@ -27,7 +27,9 @@ JOB = struct.Struct("<Bd")
 ITEMS = struct.Struct("<QI")
 ANSWER = struct.Struct("<IdQ")
 AT = struct.Struct("<Q")
-CAREFUL, ARRAY, PICKLED, FRESH = 1, 2, 4, 8
+CAREFUL, ARRAY, PICKLED, FRESH, TITLED = 1, 2, 4, 8, 16
+# Precedes what an item writes, in a line with its number.
+TITLE = b"\x1epotluck item "
 # The largest value that fits inline in a message; a larger value is sent alone.
 MOST_GATHERED_BYTES = 262_144
 MOST_VALUE_BYTES = 64 * 2**20
@@ -101,10 +103,8 @@ class _ItemsCall:
         self, data: bytes, answers: "_Answers", plain: ModuleType, pickler: ModuleType
     ) -> None:
         flags, flush_seconds = JOB.unpack_from(data)
-        for line in data[JOB.size :].split(b"\0"):
-            name, _, value = line.partition(b"=")
-            if name:
-                os.environb[name] = value
+        lines = data[JOB.size :].split(b"\0")
+        os.environb.update(tuple(line.split(b"=", 1)) for line in lines if line)  # type: ignore[misc]
         if flags & FRESH:
             _save_initial_output()
             _make(_DIRECTORIES[0])
@@ -113,7 +113,7 @@ class _ItemsCall:
         self._answers = answers
         self._is_array = bool(flags & ARRAY)
         self._encode = pickler.dumps if flags & PICKLED else plain.encode
-        answers.begin(bool(flags & CAREFUL), flush_seconds)
+        answers.begin(bool(flags & CAREFUL), flush_seconds, bool(flags & TITLED))
 
     def run(self, function: Any, data: bytes) -> None:
         start, count = ITEMS.unpack_from(data)
@@ -226,30 +226,26 @@ class _Answers:
     """Outgoing frames. The main thread adds results; another thread flushes them periodically."""
 
     def __init__(self, descriptor: int, plain: ModuleType) -> None:
-        self._descriptor = descriptor
-        self._plain = plain
-        self._lock = threading.Lock()
-        self._values: list[bytes] = []
-        self._first = 0
-        self._bytes = 0
-        self._seconds = 0.0
+        self._descriptor, self._plain = descriptor, plain
+        self._lock, self._values = threading.Lock(), list[bytes]()
+        self._first = self._bytes = 0
+        self._seconds = self._flushed = 0.0
         self._files, self._has_files = 1, False
-        self._flushed = 0.0
-        self._is_careful = False
-        self._flush_seconds = 0.1
+        self._is_careful, self._is_titled, self._flush_seconds = False, False, 0.1
         self._running = self._announced = -1
         self.busy = threading.Event()
-        self.stderr = sys.stderr = _Stderr()
+        self.stderr, self.stdout = sys.stderr, sys.stdout = _Output(2), _Output(1)
         threading.Thread(target=self._flush_periodically, daemon=True).start()
 
-    def begin(self, is_careful: bool, flush_seconds: float) -> None:
+    def begin(self, is_careful: bool, flush_seconds: float, is_titled: bool = False) -> None:
         self._is_careful, self._flush_seconds = is_careful, flush_seconds
-        self._running = self._announced = -1
+        self._running, self._announced, self._is_titled = -1, -1, is_titled
         self._flushed = time.perf_counter()
 
     def start_item(self, item: int) -> None:
         self._running = item
         self.stderr.end = ""
+        self.stderr.title = self.stdout.title = item if self._is_titled else None
         if self._is_careful:
             with self._lock:
                 self._announce()
@@ -345,15 +341,19 @@ class _Answers:
             data = data[os.write(self._descriptor, data) :]
 
 
-class _Stderr(io.TextIOWrapper):
-    """Keeps the end of what the running item wrote."""
+class _Output(io.TextIOWrapper):
+    """Keeps the end of what the running item wrote, and puts its title before it."""
 
-    def __init__(self) -> None:
-        raw = open(2, "wb", buffering=0, closefd=False)  # noqa: SIM115
+    def __init__(self, descriptor: int) -> None:
+        raw = open(descriptor, "wb", buffering=0, closefd=False)  # noqa: SIM115
         super().__init__(raw, "utf-8", "backslashreplace", write_through=True)
         self.end = ""
+        self.title: int | None = None
 
     def write(self, text: str) -> int:
+        if self.title is not None and text:
+            title, self.title = self.title, None
+            self.buffer.write(TITLE + b"%d\n" % title)
         self.end = (self.end + text)[-MOST_STDERR_CHARACTERS:]
         return super().write(text)
 

@@ -22,7 +22,7 @@ from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.attempt.unsent_results import MOST_OUTCOMES, Outcomes
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files.work_directory import AttemptFiles
-from potluck.provider.functions.arguments import MOST_ITEMS, Arguments
+from potluck.provider.functions.arguments import MOST_ITEMS, ItemArguments
 from potluck.provider.functions.channel import ChannelClosed
 from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken, WarmKey
 from potluck.provider.functions.interpreter_main import COLLECTED
@@ -32,6 +32,7 @@ from potluck.provider.functions.session import (
     ItemsAnswer,
     NotLoaded,
     SessionLog,
+    TitledLog,
     error_lines,
     platform_error,
     shorten_error,
@@ -50,14 +51,18 @@ class FunctionItems:
     """A single range; call `to_its_end` once."""
 
     def __init__(
-        self, job: PreparedAttempt, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
+        self,
+        job: PreparedAttempt,
+        spec: FunctionSpec,
+        arguments: ItemArguments,
+        flush_seconds: float,
     ) -> None:
         self._job = job
         self._spec = spec
         self._arguments = arguments
         self._flush_seconds = flush_seconds
         self._porter = AttemptFiles(job, {})
-        self._log = SessionLog(job)
+        self._log: SessionLog | TitledLog = SessionLog(job)
         self._outcomes = Outcomes(job.grant.attempt_id, self._tell, flush_seconds)
         self._left = deque(job.grant.items)
         is_short = job.grant.limits.run_seconds < _SHORT_SECONDS
@@ -77,7 +82,7 @@ class FunctionItems:
         attempt_id = self._job.grant.attempt_id
         borrower = Borrower(attempt_id, self._log.write, self._porter, self._job.recall)
         try:
-            while self._left:
+            while await self._has_items():
                 self._running, self._has_concluded = None, False
                 self._collected.clear()
                 self._job.log.forget_last_lines()  # of an interpreter that ended
@@ -88,6 +93,9 @@ class FunctionItems:
             return self._outcome()
         finally:
             self._outcomes.flush()
+
+    async def _has_items(self) -> bool:
+        return bool(self._left)
 
     async def _run_in_one(
         self, pool: WarmPool, key: WarmKey, confinement: Confinement, borrower: Borrower
@@ -164,8 +172,8 @@ class FunctionItems:
             await interpreter.send(b"D", len(number), (number,))
 
     async def _receive_all(self, interpreter: Interpreter, session: InterpreterSession) -> None:
-        session.begin_clock()
-        while self._left:
+        while await self._has_items():
+            session.begin_clock()
             answer = await session.hear(0.0 if self._is_careful else 2 * self._flush_seconds)
             if isinstance(answer, int):
                 self._note_running(session, answer)
@@ -182,7 +190,6 @@ class FunctionItems:
             await self._wait_for_room()
             self._progress.set()
             interpreter.served_items += count
-            session.begin_clock()
 
     async def _wait_for_room(self) -> None:
         """A stop request does not wait for the server, since few results are left."""

@@ -26,6 +26,7 @@ from potluck.provider.sandbox.driver import ResourceUse, RunOutcome
 from potluck.wire.plain_values import PlainError, decode, encode
 
 _DETAIL_CHARACTERS = 200
+_MOST_DIGITS = 7  # of an item
 _ERROR_FIELDS = ("type", "message", "traceback", "stderr")
 _UNLOADED = RunOutcome(EndReason.EXCEPTION, "the function could not be loaded")
 
@@ -121,6 +122,7 @@ class InterpreterSession:
             | interpreter_main.ARRAY * is_array
             | interpreter_main.PICKLED * self._spec.pickles_results
             | interpreter_main.FRESH * (not interpreter.has_served)
+            | interpreter_main.TITLED * (grant.linger_seconds is not None)
         )
         variables = {"POTLUCK_TASK_ID": grant.task_id, "POTLUCK_ATTEMPT_ID": grant.attempt_id}
         if is_array:
@@ -202,6 +204,45 @@ class InterpreterSession:
         """Ends the interpreter after a malformed frame; returns the exception to raise."""
         self._interpreter.touch(INTERFERED)
         return ChannelClosed()
+
+
+class TitledLog:
+    """Divides output by the titles of items, which an interpreter writes before it."""
+
+    def __init__(self, job: PreparedAttempt) -> None:
+        self._log = job.log
+        self._held: dict[str, bytes] = {}  # the end of a stream that may begin a title
+        self.total_bytes = 0
+
+    async def write(self, stream: str, data: bytes) -> None:
+        self.total_bytes += len(data)
+        data = self._held.pop(stream, b"") + data
+        title = interpreter_main.TITLE
+        while (at := data.find(title)) >= 0:
+            await self._write(stream, data[:at])
+            line, found, data = data[at:].partition(b"\n")
+            number = line[len(title) :]
+            if not found and len(line) <= len(title) + _MOST_DIGITS:
+                self._held[stream] = line
+                return
+            if found and number.isdigit():
+                await self._log.begin_item(int(number[:_MOST_DIGITS]))
+            else:
+                await self._write(stream, line + found)
+        kept = next((size for size in range(len(title), 0, -1) if data.endswith(title[:size])), 0)
+        if kept:
+            self._held[stream] = data[len(data) - kept :]
+            data = data[: len(data) - kept]
+        await self._write(stream, data)
+
+    async def close(self) -> None:
+        for stream, data in self._held.items():
+            await self._write(stream, data)
+        self._held.clear()
+
+    async def _write(self, stream: str, data: bytes) -> None:
+        if data:
+            await self._log.write(stream, data)
 
 
 class SessionLog:

@@ -8,8 +8,8 @@ from contextlib import suppress
 from msgspec import Struct
 
 from potluck.provider.change_counter import ChangeCounter
-from potluck.provider.event import Event, Granted, LeaseLost
-from potluck.provider.server.server_client import ListHeld, NodeServerClient
+from potluck.provider.event import Event, Granted, ItemsGranted, LeaseLost, Released
+from potluck.provider.server.server_client import ListHeld, ListStreams, NodeServerClient
 from potluck.wire.provider import LeasesGranted
 
 
@@ -27,6 +27,7 @@ async def acquire_forever(
     tell: Callable[[list[Event]], bool],
     news: ChangeCounter,
     rhythm: Rhythm,
+    streams: ListStreams = lambda: (),
 ) -> None:
     """Passes grants and stops to `tell`, which returns whether they had an effect.
 
@@ -39,7 +40,7 @@ async def acquire_forever(
     wait_seconds = rhythm.wait_seconds
     while True:
         asked_at = time.monotonic()
-        answer = await link.acquire(held, wait_seconds)
+        answer = await link.acquire(held, wait_seconds, streams)
         is_news = tell(_events(answer))
         if answer.has_wishes:
             news.change()
@@ -59,5 +60,9 @@ async def _rest(rhythm: Rhythm) -> None:
 
 
 def _events(answer: LeasesGranted) -> list[Event]:
-    stops: list[Event] = [LeaseLost(attempt_id) for attempt_id in answer.stop]
-    return stops + [Granted(grant) for grant in answer.grants]
+    return [
+        *(LeaseLost(attempt_id) for attempt_id in answer.stop),
+        *(Granted(grant) for grant in answer.grants),
+        *(ItemsGranted(items) for items in answer.items),
+        *(Released(attempt_id) for attempt_id in answer.released),
+    ]

@@ -43,6 +43,7 @@ from potluck.wire.files import AddFiles, BeginNodeUpload, KeepCheckpoint, Upload
 from potluck.wire.own_machines import LeaveNode
 from potluck.wire.provider import (
     AcquireLeases,
+    CallPosition,
     Heartbeat,
     HeartbeatAnswer,
     LeasesGranted,
@@ -59,6 +60,7 @@ from potluck.wire.signing.sign_in_answer import origin_of
 T = TypeVar("T")
 Errors = tuple[type[PotluckError], ...]
 ListHeld = Callable[[], tuple[Lease, ...]]
+ListStreams = Callable[[], tuple[CallPosition, ...]]
 
 _LEAVE_SECONDS = 3.0
 
@@ -178,10 +180,12 @@ class NodeServerClient:
         except PotluckError:
             return ""
 
-    async def acquire(self, held: ListHeld, wait_seconds: float) -> LeasesGranted:
+    async def acquire(
+        self, held: ListHeld, wait_seconds: float, streams: ListStreams = lambda: ()
+    ) -> LeasesGranted:
         return await self._persist(
             routes.ACQUIRE_LEASES,
-            lambda: self._skews.encode(AcquireLeases(held(), wait_seconds)),
+            lambda: self._skews.encode(AcquireLeases(held(), wait_seconds, streams=streams())),
             LeasesGranted,
             patience=self._patience(wait_seconds),
         )

@@ -13,11 +13,11 @@ from potluck.server.api.area import Area
 from potluck.server.api.examples.names import TASK, at
 from potluck.server.api.examples.work import AGAIN, CANCELLED, DONE, RAN
 from potluck.server.api.http.pagination import Cursor, Limit, check_cursor
-from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey, task_id_of
+from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey, call_id_of
 from potluck.server.api.http.time_params import Since, Until, moment
 from potluck.server.flow.notify import task_stream
 from potluck.server.flow.schedule.explain_task import explain
-from potluck.server.flow.settle import cancel
+from potluck.server.flow.settle import calls, cancel
 from potluck.server.flow.submit import retry
 from potluck.server.services import Services
 from potluck.store.attempts import attempt_list
@@ -106,8 +106,12 @@ async def task_counts(
 
 @AREA.operation(routes.GET_TASK, Scope.TASKS_READ, "See one task", response=DONE)
 async def get_task(task_id: str, request: CallerRequest, services: Services) -> TaskView:
-    """Returns one task with its attempts and, while it waits, the reason."""
-    return await task_stream.view(services, request.user.id, task_id_of(task_id))
+    """Returns one task with its attempts and, while it waits, the reason. `task#item` names one
+    item of an array, such as a call of a stream, and returns it in the same form."""
+    named, item = call_id_of(task_id)
+    if item is not None:
+        return await calls.view(services, request.user.id, named, item)
+    return await task_stream.view(services, request.user.id, named)
 
 
 @AREA.operation(
@@ -133,7 +137,7 @@ async def get_task(task_id: str, request: CallerRequest, services: Services) -> 
 )
 async def explain_task(task_id: str, request: CallerRequest, services: Services) -> Explanation:
     """Explains why a task waits: which nodes refuse it, what helps, and when it may start."""
-    return await explain(services, request.user.id, task_id_of(task_id))
+    return await explain(services, request.user.id, call_id_of(task_id)[0])
 
 
 @AREA.operation(
@@ -145,8 +149,11 @@ async def explain_task(task_id: str, request: CallerRequest, services: Services)
     status_code=200,
 )
 async def cancel_task(task_id: str, request: CallerRequest, services: Services) -> TaskView:
-    """Cancels a task in any state that is not final."""
-    return await cancel.cancel(services, request.user.id, task_id_of(task_id))
+    """Cancels a task in any state that is not final. `task#item` names one call of a stream."""
+    named, item = call_id_of(task_id)
+    if item is not None:
+        return await calls.cancel(services, request.user.id, named, item)
+    return await cancel.cancel(services, request.user.id, named)
 
 
 @AREA.operation(
@@ -165,8 +172,11 @@ async def retry_task(
     idempotency_key: IdempotencyKey = None,
 ) -> TaskView:
     """Submits a finished task again, as a new task with `retry_of`. For an array, only items that
-    have not succeeded run again, under their numbers. Safe to repeat with an Idempotency-Key."""
-    named = task_id_of(task_id)
+    have not succeeded run again, under their numbers; `task#item` names one call of a stream, which
+    becomes a task of its own. Safe to repeat with an Idempotency-Key."""
+    named, item = call_id_of(task_id)
+    if item is not None:
+        return await calls.retry(services, request.user.id, named, item, data, idempotency_key)
     return await retry.retry_task(services, request.user.id, named, data, idempotency_key)
 
 
@@ -188,8 +198,10 @@ async def list_attempts(
 
     With `item`, a page can be empty and still have a `next_cursor`.
     """
+    named, of_call = call_id_of(task_id)
+    item = item if of_call is None else of_call
     async with services.database.transaction() as connection:
-        task = await tasks.get(connection, services.vault, task_id_of(task_id), request.user.id)
+        task = await tasks.get(connection, services.vault, named, request.user.id)
         return await attempt_list.page(connection, services.vault, task.view, cursor, limit, item)
 
 

@@ -14,7 +14,7 @@ from potluck.server.api.examples.names import ATTEMPT, NODE, OWNER, TASK
 from potluck.server.api.examples.work import BLOB, DONE
 from potluck.server.api.http import download
 from potluck.server.api.http.pagination import Limit, LongLimit, bad_cursor
-from potluck.server.api.http.parameters import CallerRequest, task_id_of
+from potluck.server.api.http.parameters import CallerRequest, call_id_of, task_id_of
 from potluck.server.flow.execute import attempt_log
 from potluck.server.flow.report import result_poll
 from potluck.server.flow.submit import file_access
@@ -77,11 +77,13 @@ async def task_files(
     cursor: FileCursor = None,
     limit: Limit = 500,
 ) -> TaskFiles:
-    """Lists files of the newest attempt that has any, or of the attempt with this number."""
+    """Lists files of the newest attempt that has any, or of the attempt with this number;
+    `task#item` names one item of an array."""
     if "\0" in (cursor or ""):
         raise bad_cursor()
-    valid_id = task_id_of(task_id)
-    return await file_access.of_task(services, request.user.id, valid_id, attempt, cursor, limit)
+    named, item = call_id_of(task_id)
+    owner_id = request.user.id
+    return await file_access.of_task(services, owner_id, named, attempt, cursor, limit, item)
 
 
 @AREA.operation(

@@ -9,22 +9,23 @@ from potluck.model.account import Scope
 from potluck.model.error import Conflict, InvalidInput, QuotaExceeded, UnaffordableTask, Unavailable
 from potluck.server.api.area import Area
 from potluck.server.api.examples.names import TASK, UPLOAD, at
-from potluck.server.api.examples.work import BLOB, QUEUED, REQUEST
+from potluck.server.api.examples.work import BLOB, DONE, QUEUED, REQUEST
 from potluck.server.api.http.body import StrictRequest
 from potluck.server.api.http.parameters import (
     CallerRequest,
     IdempotencyKey,
     part_number,
+    task_id_of,
     upload_id_of,
 )
-from potluck.server.flow.submit import submit, submit_many, upload
+from potluck.server.flow.submit import append, submit, submit_many, upload
 from potluck.server.flow.submit.estimate import estimate
 from potluck.server.services import Services
-from potluck.wire import routes
+from potluck.wire import item_file, routes
 from potluck.wire.consumer import RefusalCount, TaskView
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.files import PART_BYTES, BeginUpload, Upload
-from potluck.wire.results import Submitted, TasksSubmitted
+from potluck.wire.results import AppendItems, ItemsAppended, Submitted, TasksSubmitted
 from potluck.wire.strict_types import StrictSubmitTasks, StrictTaskRequest
 
 _MAX_BATCH_BYTES = 8 * 2**20
@@ -97,6 +98,36 @@ async def submit_tasks(
         return await submit_many.submit_many(
             services, request.user.id, data.tasks, idempotency_key, traceparent
         )
+
+
+@AREA.operation(
+    routes.APPEND_ITEMS,
+    Scope.TASKS_WRITE,
+    "Append calls to a stream",
+    request=AppendItems(1, item_file.pack([b"foo"])),
+    response=ItemsAppended(2),
+    errors=(InvalidInput, Conflict),
+)
+async def append_items(
+    task_id: str, data: AppendItems, request: CallerRequest, services: Services
+) -> ItemsAppended:
+    """Adds further calls to a call stream. `start` is the index that the first of them gets, so it
+    is safe to repeat: other bytes at the same place are a conflict, as is a stream that is full or
+    closed."""
+    return await append.append(services, request.user.id, task_id_of(task_id), data)
+
+
+@AREA.operation(
+    routes.CLOSE_STREAM,
+    Scope.TASKS_WRITE,
+    "Close a stream",
+    response=DONE,
+    errors=(Conflict,),
+    status_code=200,
+)
+async def close_stream(task_id: str, request: CallerRequest, services: Services) -> TaskView:
+    """Ends a call stream once all its calls have an outcome; it takes no more of them."""
+    return await append.close(services, request.user.id, task_id_of(task_id))
 
 
 @AREA.operation(

@@ -15,6 +15,7 @@ import structlog
 from potluck.model.error import Unavailable
 from potluck.server.accounts.first_admin import withdraw_invite
 from potluck.server.accounts.roles import evict_once
+from potluck.server.flow.housekeeping.close_streams import close_streams_once
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store import backups, instances
@@ -58,7 +59,7 @@ class RetentionLoop:
     async def run_once(self) -> None:
         for forget, kept in {**_KEPT, **_retention_times(self._services.settings)}.items():
             await _run_step(forget.__module__, self._forget_all(forget, kept))
-        for duty in (evict_once, withdraw_invite):
+        for duty in (evict_once, withdraw_invite, close_streams_once):
             await _run_step(duty.__module__, duty(self._services))
         await asyncio.sleep(self._services.settings.tidy_seconds)
 

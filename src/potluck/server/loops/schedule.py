@@ -6,12 +6,14 @@ comparing alternate in slices, so that none sees another's partial work.
 """
 
 import asyncio
+from functools import partial
 
 import structlog
 
 from potluck.model.error import Unavailable
 from potluck.server import topics
 from potluck.server.flow.schedule.dependents import resolve_dependencies_once
+from potluck.server.flow.schedule.release import release_once
 from potluck.server.flow.schedule.schedule import schedule_once
 from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
@@ -27,6 +29,8 @@ log = structlog.get_logger()
 # Time for loading between rounds, and the pause between slices of an audit.
 _LOAD_SECONDS = 0.2
 _REST_SECONDS = 0.02
+# For which devices are taken back from call streams in one round.
+_WANTED_GROUPS = 8
 
 
 class ScheduleLoop:
@@ -46,6 +50,7 @@ class ScheduleLoop:
         self._clock = asyncio.get_running_loop()
         self._began_at = self._clock.time()
         self._has_more_reasons = False
+        self._release_in: float | None = None  # when a call stream's turn may be over
         self._backfill: UsageBackfill | None = None
         self._audit: MemoryAudit | None = None
         self._audit_at = self._clock.time() + services.settings.sweep_seconds
@@ -84,6 +89,9 @@ class ScheduleLoop:
             await asyncio.sleep(self._services.settings.leader_renew_seconds)
             return False
         self._findings.note_round()
+        known, planner = self._memory.known, self._memory.planner
+        wanted = await planner(partial(known.scheduler.wanted_nodes, _WANTED_GROUPS))
+        self._release_in = await release_once(self._services, wanted)
         await self._reasons.publish(result.waiting, result.emptied)
         self._has_more_reasons = not result.is_complete
         return result.is_placed and not were_decided
@@ -126,5 +134,6 @@ class ScheduleLoop:
         rest = min(
             self._services.settings.schedule_poll_seconds, self._audit_at - self._clock.time()
         )
+        rest = rest if self._release_in is None else min(rest, self._release_in)
         due = self._memory.known.next_due
         return max(0.0, rest if due is None else min(rest, due - self._memory.now))

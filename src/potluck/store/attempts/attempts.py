@@ -65,6 +65,7 @@ class FetchedAttempt(Struct, frozen=True):
     traceparent: str | None
     price_micro_per_hour: int
     line: AttemptId | None  # if it has no share yet
+    is_stream: bool
 
 
 class Fetched(Struct, frozen=True):
@@ -133,6 +134,7 @@ async def fetch(
             row["traceparent"],
             row["price_micro_per_hour"],
             row["line"],
+            row["is_stream"],
         )
         for row in rows
         if (content := opened[row["id"]]) is not None
@@ -251,6 +253,7 @@ def _billable(row: Any) -> Billable:
         checkpoint_at=row["checkpoint_at"],
         slices=row["slices"],
         fee_basis_points=row["fee_basis_points"],
+        is_standing=row["is_stream"],
     )
 
 
@@ -263,6 +266,8 @@ def _array(row: Any) -> ArrayPart:
         items=row["items"],
         items_failed=row["items_failed"],
         allow_failures=row["allow_failures"],
+        is_open=row["is_open"],
+        is_stream=row["is_stream"],
     )
 
 
@@ -271,7 +276,8 @@ def _held(row: Any) -> HeldRange:
         item_ranges(row["remaining"]),
         row["max_attempts"],
         row["pending_pieces"],
-        row["most_seconds"],
+        row["most_seconds"] - row["idle_seconds"],
+        item_ranges(row["cancelled"]),
     )
 
 

@@ -46,7 +46,8 @@ WITH granted AS (
     RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
         tasks.sealed_spec, tasks.sealed_secrets, tasks.requirements, tasks.limits,
         attempts.remaining, tasks.items AS items_total, attempts.is_reclaimable, tasks.traceparent,
-        attempts.price_micro_per_hour, CASE WHEN NOT attempts.has_share THEN attempts.line END AS line,
+        attempts.price_micro_per_hour, tasks.is_stream,
+        CASE WHEN NOT attempts.has_share THEN attempts.line END AS line,
         (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
             FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint,
         (SELECT coalesce(jsonb_agg(jsonb_build_object('device_id', device_id, 'uuid', devices.uuid,
@@ -87,7 +88,9 @@ SELECT id FROM attempts WHERE task_id = :task_id AND finished_at IS NULL
 
 -- name: lock_for_end
 -- With their tasks; the statements are in the schema, so that two take one round trip.
-SELECT * FROM lock_attempts_of_lines(:attempt_ids::text[])
+SELECT locked.*, stream.*
+FROM lock_attempts_of_lines(:attempt_ids::text[]) AS locked,
+    LATERAL stream_facts(locked.task_id, locked.id) AS stream
 
 -- name: lock_spared
 -- Two attempts of an account that fail on two nodes at once must not be spared for the same credit.

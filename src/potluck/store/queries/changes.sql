@@ -23,6 +23,9 @@ WITH changed AS (
         items_failed = attempts.items_failed + how.items_failed,
         items_seconds = attempts.items_seconds + how.items_seconds,
         progressed_at = CASE WHEN how.items_done > 0 THEN now() ELSE progressed_at END,
+        -- Of a call stream: what it waits for the next items is not paid for.
+        idle_since = CASE WHEN how.items_done > 0 AND isempty(remaining - how.done::int4multirange)
+            THEN now() ELSE idle_since END,
         is_outlier = how.is_outlier, is_spared = how.is_spared,
         sealed_last_lines = how.sealed_last_lines
     FROM unnest(

@@ -18,7 +18,7 @@ SELECT account_id AS id FROM balances
 
 -- name: tasks
 SELECT tasks.id, state, reason, waits_for, items, allow_failures, items_succeeded, items_failed,
-    pending::text AS pending,
+    pending::text AS pending, cancelled::text AS cancelled, open_until IS NOT NULL AS is_open,
     ARRAY(SELECT item FROM failed_items WHERE task_id = tasks.id AND is_final ORDER BY item) AS failed,
     ARRAY(
         SELECT remaining::text FROM attempts

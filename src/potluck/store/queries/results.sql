@@ -3,7 +3,7 @@
 -- given counts, within a limit of bytes.
 WITH task AS (
     SELECT tasks.id, state, reason, detail, result_count, cleared_at IS NOT NULL AS is_cleared,
-        behind, place, attempt_id, sealed_last_lines
+        behind, place, attempt_id, sealed_last_lines, cancelled
     FROM unnest(:task_ids::text[], :behind::integer[]) WITH ORDINALITY AS wanted (id, behind, place)
     JOIN tasks ON tasks.id = wanted.id
     LEFT JOIN LATERAL (
@@ -30,6 +30,6 @@ WITH task AS (
     WHERE bytes_before < :max_bytes::bigint
 )
 SELECT task.id, state, reason, detail, result_count, is_cleared, attempt_id, sealed_last_lines,
-    piece.*
+    cancelled, piece.*
 FROM task LEFT JOIN piece ON piece.task_id = task.id
 ORDER BY place, number

@@ -3,8 +3,8 @@
 -- given back at its end, or that failed permanently are not done.
 SELECT name, state, sealed_spec, requirements, limits, priority, max_attempts, expected_seconds,
     extract(epoch FROM start_before - created_at)::double precision AS start_within_seconds,
-    items, allow_failures, items_succeeded, items_failed, items_seconds, secret_count, finished_at,
-    CASE WHEN items IS NOT NULL THEN pending + coalesce((
+    items, allow_failures, items_succeeded, items_failed, items_seconds, secret_count, finished_at, is_stream,
+    CASE WHEN items IS NOT NULL THEN pending + cancelled + coalesce((
         SELECT range_agg(int4range(item, item + 1)) FROM failed_items
         WHERE task_id = tasks.id AND is_final
     ), '{}') END AS not_done

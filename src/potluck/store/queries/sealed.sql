@@ -32,8 +32,15 @@ WITH RECURSIVE specs (key) AS (
     SELECT (SELECT last_lines_by FROM failed_items WHERE last_lines_by > of_items.key
         ORDER BY last_lines_by LIMIT 1)
     FROM of_items WHERE of_items.key IS NOT NULL
+), of_batches (key) AS (
+    (SELECT sealed_by FROM item_batches WHERE sealed_by >= '' ORDER BY sealed_by LIMIT 1)
+    UNION ALL
+    SELECT (SELECT sealed_by FROM item_batches WHERE sealed_by > of_batches.key
+        ORDER BY sealed_by LIMIT 1)
+    FROM of_batches WHERE of_batches.key IS NOT NULL
 )
 SELECT key FROM specs WHERE key IS NOT NULL
+UNION SELECT key FROM of_batches WHERE key IS NOT NULL
 UNION SELECT key FROM secrets WHERE key IS NOT NULL
 UNION SELECT key FROM given WHERE key IS NOT NULL
 UNION SELECT key FROM destinations WHERE key IS NOT NULL
@@ -105,6 +112,17 @@ UPDATE failed_items SET sealed_last_lines = anew.sealed
 FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (place, sealed)
 WHERE task_id = split_part(place, '/', 1) AND item = split_part(place, '/', 2)::integer
 
+-- name: batches_of_keys
+SELECT task_id || '/' || start AS row, sealed_inputs AS sealed FROM item_batches
+WHERE sealed_by = ANY(:keys) AND task_id || '/' || start <> ALL(:excluded_rows::text[])
+LIMIT :limit
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: replace_batches
+UPDATE item_batches SET sealed_inputs = anew.sealed
+FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (place, sealed)
+WHERE task_id = split_part(place, '/', 1) AND start = split_part(place, '/', 2)::integer
+
 -- name: count_of_keys
 SELECT (SELECT count(*) FROM tasks WHERE sealed_by = ANY(:keys))
     + (SELECT count(*) FROM tasks WHERE secrets_by = ANY(:keys))
@@ -112,6 +130,7 @@ SELECT (SELECT count(*) FROM tasks WHERE sealed_by = ANY(:keys))
     + (SELECT count(*) FROM webhooks WHERE sealed_by = ANY(:keys))
     + (SELECT count(*) FROM attempts WHERE last_lines_by = ANY(:keys))
     + (SELECT count(*) FROM failed_items WHERE last_lines_by = ANY(:keys))
+    + (SELECT count(*) FROM item_batches WHERE sealed_by = ANY(:keys))
 
 -- name: specs_in_the_clear
 SELECT id, request->'spec' AS spec, request_hash FROM tasks

@@ -132,6 +132,8 @@ def _array(row: Any) -> ArrayFact:
         tuple(map(_spans, row["remaining"])),
         row["items_succeeded"],
         row["items_failed"],
+        _spans(row["cancelled"]),
+        row["is_open"],
     )
 
 

@@ -17,6 +17,7 @@ from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import Query, load
 from potluck.store.tasks.function_results import VALUE
 from potluck.store.tasks.last_lines import ATTEMPT_LINES, ITEM_LINES
+from potluck.store.tasks.streams import INPUTS
 from potluck.store.tasks.tasks import SECRETS, SPEC
 
 _sql = load("sealed")
@@ -51,6 +52,7 @@ _COLUMNS = (
     _SealedColumn(*DESTINATION, _sql.destinations_of_keys, _sql.replace_destinations),
     _SealedColumn(*ATTEMPT_LINES, _sql.attempts_of_keys, _sql.replace_attempts),
     _SealedColumn(*ITEM_LINES, _sql.items_of_keys, _sql.replace_items),
+    _SealedColumn(*INPUTS, _sql.batches_of_keys, _sql.replace_batches),
 )
 
 

@@ -11,8 +11,9 @@ from msgspec import Struct
 from potluck.decide.attempt_change import NewResult
 from potluck.model.blob import BlobRef, Value
 from potluck.model.ids import AccountId, TaskId
-from potluck.model.task import EndReason, TaskState
+from potluck.model.task import EndReason, ItemRange, TaskState
 from potluck.store.database import Connection
+from potluck.store.item_ranges import item_ranges
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
 from potluck.store.tasks.last_lines import ATTEMPT_LINES, open_lines
@@ -34,6 +35,7 @@ class ResultProgress(Struct, frozen=True):
     is_cleared: bool  # results may have existed, and were deleted
     pieces: list[ResultPiece]
     last_lines: str  # of a failed call
+    cancelled: list[ItemRange]  # of a call stream
 
 
 def seal_values(vault: Vault, results: Sequence[NewResult]) -> list[bytes | None]:
@@ -88,6 +90,7 @@ def _progress(vault: Vault, row: Any) -> ResultProgress:
         row["is_cleared"],
         [],
         open_lines(vault, ATTEMPT_LINES, row["attempt_id"], row["sealed_last_lines"]),
+        list(item_ranges(row["cancelled"])),
     )
 
 

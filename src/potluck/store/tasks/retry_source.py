@@ -27,6 +27,7 @@ class RetrySource(Struct, frozen=True):
     secret_count: int
     finished_at: datetime | None
     array: ArrayEnd | None
+    is_stream: bool = False  # its inputs are stored beside it
 
 
 async def load_source(
@@ -41,6 +42,7 @@ async def load_source(
         row["secret_count"],
         row["finished_at"],
         None if row["items"] is None else _array(row),
+        row["is_stream"],
     )
 
 

@@ -8,7 +8,7 @@ from litestar.params import HeaderParameter
 from potluck.model.account import Credential
 from potluck.model.bounded_types import ASCII_PATTERN
 from potluck.model.error import InvalidInput, NotFound
-from potluck.model.ids import NodeId, TaskId, is_id
+from potluck.model.ids import NodeId, TaskId, is_id, split_call_id
 from potluck.server.auth.caller import Caller
 from potluck.server.flow.submit.upload import no_such_upload
 from potluck.store.nodes.nodes import Owner, no_such_node
@@ -27,6 +27,12 @@ def task_id_of(text: str) -> TaskId:
     if not is_id(text, "task"):
         raise NotFound(f"{text[:64]!r} is not the id of a task.", "`potluck ps` lists your tasks.")
     return TaskId(text)
+
+
+def call_id_of(text: str) -> tuple[TaskId, int | None]:
+    """A task, and the item if the text is `task#item`."""
+    task_id, item = split_call_id(text)
+    return task_id_of(task_id), item
 
 
 def wanted_task(text: str) -> TaskId:

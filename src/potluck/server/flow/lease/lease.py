@@ -19,6 +19,7 @@ from potluck.server.flow.lease import binding, device_status, owner_requests
 from potluck.server.flow.lease.adopt import readopt_lost, stale_lease
 from potluck.server.flow.lease.binding import BindingNews
 from potluck.server.flow.lease.check_offer import check_offer
+from potluck.server.flow.lease.standing_lease import NO_ITEMS, as_arrays, fetch_items, positions_of
 from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
 from potluck.server.flow.settle.receipts import take_receipts
@@ -146,17 +147,33 @@ async def acquire(
         held = await _valid_leases(services, request.held)
         leases_now = await _begin_poll(services, owner, node_id, held)
         # The node lists everything it has: there is nothing to fetch before a wake-up.
-        grants: list[Grant] | None = [] if leases_now.live <= set(held) else None
+        is_due = not leases_now.live <= set(held)
+        grants: list[Grant] = []
+        positions = request.streams or ()
+        new = await fetch_items(services, owner, node_id, positions)
         while True:
-            if grants is None:
+            # First the items of standing leases: most wake-ups are for them.
+            if new == NO_ITEMS and is_due:
                 leases_now, grants = await _fetch(services, owner, node_id, held, request)
+                if request.streams is None:
+                    grants = await as_arrays(services, owner, node_id, grants)
+                else:
+                    new = await fetch_items(services, owner, node_id, positions_of(grants))
             gone = _gone(request.held, leases_now)
             rest_seconds = deadline - clock.time()
             is_over = is_woken or rest_seconds <= 0 or services.stopping.is_set()
-            if grants or gone or is_over:
-                return LeasesGranted(grants, gone, settings.lease_seconds, leases_now.has_wishes)
+            if grants or gone or is_over or new != NO_ITEMS:
+                return LeasesGranted(
+                    grants,
+                    gone,
+                    settings.lease_seconds,
+                    leases_now.has_wishes,
+                    new.items,
+                    new.released,
+                )
             is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
-            grants = None
+            is_due = True
+            new = await fetch_items(services, owner, node_id, positions)
 
 
 async def _begin_poll(
@@ -324,6 +341,7 @@ def _grant(services: Services, attempt: attempts.FetchedAttempt, began_ns: int) 
         traceparent=traceparent,
         price_micro_per_hour=attempt.price_micro_per_hour,
         line=attempt.line,
+        linger_seconds=services.settings.stream_linger_seconds if attempt.is_stream else None,
     )
 
 

@@ -36,6 +36,7 @@ from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.report import function_results
 from potluck.server.flow.report.check_report import check_report, is_plain_end
 from potluck.server.flow.report.request_work import RequestWork, split_batches
+from potluck.server.flow.report.stream_report import accept_simple, refill_after
 from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
@@ -83,6 +84,8 @@ async def report(
             return _postponed(items[place])
         return await _answer(services, node_id, items[place])
 
+    if await accept_simple(services, node_id, items):
+        return ReportAnswers([_accepted(item) for item in items])
     if _is_of_one_attempt(services, items):
         refused = (Conflict, InvalidInput)
         answers = await try_batch_then_each(range(len(items)), take_all, take_one, catch=refused)
@@ -151,6 +154,7 @@ async def _take_reports(services: Services, node_id: NodeId, items: Sequence[Rep
         task_id = await _take(services, connection, node_id, items)
     if task_id is not None:
         await _wake(services, task_id)
+        await refill_after(services, task_id, items)
 
 
 async def _wake(services: Services, task_id: TaskId) -> None:
@@ -204,6 +208,8 @@ async def _held(
         attempt = await attempts.lock_for_end(connection, attempt_id)
         if attempt is None or attempt.node_id != node_id:
             raise stale_lease(attempt_id)
+        if attempt.array is not None and attempt.array.is_stream:
+            services.stream_attempts.note(attempt_id, attempt.task_id)
         if attempt.reason is not EndReason.LEASE_EXPIRED:
             return attempt
         if isinstance(first, Finished) and _is_incomplete(attempt, first):
@@ -301,14 +307,13 @@ async def _accept(
     attempt = change.attempt
     if attempt.held is None:
         raise stale_lease(attempt.id)
-    sorted_items = find_counted_runs(report.returned, attempt.held.remaining)
+    held = attempt.held
+    sorted_items = find_counted_runs(report.returned, held.remaining, held.cancelled)
     if sorted_items is None:
         raise InvalidInput("Some of the items returned together are open, and some are not.")
     returned = [report.returned[place] for place in sorted_items.runs]
-    held = replace(attempt.held, remaining=sorted_items.remaining)
-    failed = [
-        outcome.item for outcome in report.outcomes if outcome.reason is not EndReason.COMPLETED
-    ]
+    held = replace(held, remaining=sorted_items.remaining)
+    failed = [each.item for each in report.outcomes if each.reason is not EndReason.COMPLETED]
     before = await item_failures.count_failures(connection, attempt.task_id, failed)
     accepted = judge(report.outcomes, held, before, returned)
     if not accepted.done:
@@ -376,7 +381,8 @@ def _may_stop(attempt: LockedAttempt, report: Finished) -> bool:
 
 
 def _is_incomplete(attempt: LockedAttempt, report: Finished) -> bool:
-    has_rest = attempt.array is not None and bool(attempt.array.remaining)
+    array = attempt.array  # of a call stream the rest goes back: it was granted during the end
+    has_rest = array is not None and bool(array.remaining) and not array.is_stream
     return report.reason is EndReason.COMPLETED and has_rest
 
 

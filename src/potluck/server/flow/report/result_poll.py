@@ -23,12 +23,13 @@ async def wait_for_results(
 ) -> Results:
     """Returns as soon as a task has ended or has new results."""
     behind = {task.task_id: task.behind for task in request.tasks}
+    cancelled = {task.task_id: task.cancelled for task in request.tasks}
     clock, settings = asyncio.get_running_loop(), services.settings
     deadline = clock.time() + min(request.wait_seconds, settings.poll_seconds)
     result_topics = [topics.results(task_id) for task_id in behind]
     async with services.live.listen(*result_topics, topics.shutdown(services.instance)) as listener:
         while True:
-            results = await _look(services, account_id, behind)
+            results = await _look(services, account_id, behind, cancelled)
             rest_seconds = deadline - clock.time()
             if results or rest_seconds <= 0 or services.stopping.is_set():
                 return Results(results)
@@ -36,7 +37,10 @@ async def wait_for_results(
 
 
 async def _look(
-    services: Services, account_id: AccountId, behind: dict[TaskId, int]
+    services: Services,
+    account_id: AccountId,
+    behind: dict[TaskId, int],
+    cancelled: dict[TaskId, int],
 ) -> list[TaskResult]:
     async with services.database.statement() as connection:
         progress = await function_results.load_progress(
@@ -50,7 +54,9 @@ async def _look(
     return [
         _task_result(progress[task_id], offset)
         for task_id, offset in behind.items()
-        if progress[task_id].result_count > offset or progress[task_id].state.is_final
+        if progress[task_id].result_count > offset
+        or progress[task_id].state.is_final
+        or sum(map(len, progress[task_id].cancelled)) > cancelled[task_id]
     ]
 
 
@@ -66,4 +72,5 @@ def _task_result(task: ResultProgress, offset: int) -> TaskResult:
         task.detail or note,
         has_more=behind < task.result_count,
         last_lines=task.last_lines,
+        cancelled=task.cancelled,
     )

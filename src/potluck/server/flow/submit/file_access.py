@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from potluck.model.blob import MOST_OUTPUT_FILES, BlobRef, NamedFile
 from potluck.model.error import PotluckError, TooLarge, Unavailable
 from potluck.model.ids import AccountId, NodeId, TaskId
@@ -58,8 +60,12 @@ async def of_task(
     number: int | None,
     cursor: str | None,
     limit: int,
+    item: int | None = None,
 ) -> TaskFiles:
-    """Files of the newest attempt that left any, or of the numbered one; of an array, all."""
+    """Files of the newest attempt that left any, or of the numbered one; of an array, all or those
+    of one item."""
+    if item is not None:
+        return await _of_item(services, account_id, task_id, item, cursor, limit)
     after, attempt, listed = cursor or "", None, list[NamedFile]()
     async with services.database.transaction() as connection:
         task = (await tasks.get(connection, services.vault, task_id, account_id)).view
@@ -80,6 +86,26 @@ async def of_task(
         cleared=end.is_cleared,
         next_cursor=listed[-1].path if len(listed) == limit else None,
     )
+
+
+async def _of_item(
+    services: Services,
+    account_id: AccountId,
+    task_id: TaskId,
+    item: int,
+    cursor: str | None,
+    limit: int,
+) -> TaskFiles:
+    """As if the item were a task: without the directory that its files are in."""
+    own = f"{item}/"
+    found = await of_task(services, account_id, task_id, None, cursor or own, limit)
+    files = [
+        replace(file, path=file.path.removeprefix(own))
+        for file in found.files
+        if file.path.startswith(own)
+    ]
+    is_over = len(files) < len(found.files)
+    return replace(found, files=files, next_cursor=None if is_over else found.next_cursor)
 
 
 async def add(services: Services, owner: Owner, node_id: NodeId, request: AddFiles) -> None:

@@ -7,19 +7,21 @@ waited for again, and its secrets were deleted when it ended: they must be given
 from msgspec.structs import replace
 
 from potluck.decide.arrays.retry_items import plan_retry
+from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.error import Conflict, InvalidInput
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest
-from potluck.model.task_spec import blobs_of
+from potluck.model.task_spec import FunctionSpec, blobs_of
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.submit.submit import enqueue_without_files, make_new_task
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
-from potluck.store.tasks import retry_source, tasks
+from potluck.store.tasks import retry_source, streams, tasks
 from potluck.store.tasks.retry_source import RetrySource
 from potluck.store.tasks.tasks import NewTask, Origin
+from potluck.wire import item_file
 from potluck.wire.consumer import RetryTask, TaskView
 
 
@@ -36,6 +38,8 @@ async def retry_task(
         if version is not None:
             await tasks.lock(connection, task_id, account_id, version)
         source = await retry_source.load_source(connection, services.vault, task_id, account_id)
+        if source.is_stream:
+            source = await _with_inputs(services, connection, task_id, source)
         new = _retry_of(services, account_id, (task_id, source), request, idempotency_key)
         queued_id = await enqueue_without_files(services, connection, new)
         if queued_id == new.id:
@@ -43,6 +47,22 @@ async def retry_task(
         record = await tasks.get(connection, services.vault, queued_id, account_id)
     await wake_leader(services)
     return add_pause_reason(record)
+
+
+async def _with_inputs(
+    services: Services, connection: Connection, task_id: TaskId, source: RetrySource
+) -> RetrySource:
+    """A call stream becomes an array of all its calls."""
+    spec = source.request.spec
+    assert isinstance(spec, FunctionSpec), "only functions are called"
+    inputs = item_file.pack(await streams.read_all_inputs(connection, services.vault, task_id))
+    if len(inputs) > INLINE_BYTES:
+        raise Conflict(
+            f"The arguments of all calls of {task_id} are too large for one array.",
+            f"Retry its calls one by one: `potluck retry {task_id}#0`.",
+        )
+    request = replace(source.request, spec=replace(spec, inputs=Value(inputs)))
+    return replace(source, request=replace(request, allow_failures=source.request.items or 0))
 
 
 async def _claim_files(connection: Connection, new: NewTask, task_id: TaskId) -> None:
@@ -69,13 +89,13 @@ def _retry_of(
             f"{task_id} has not ended yet: it is {source.state}.",
             "Wait for its end, or cancel it with `potluck cancel`; then retry it.",
         )
-    new_request = _with_secrets(task_id, source, request)
+    new_request = retry_request(task_id, source, request)
     left = None if source.array is None else plan_retry(source.array, request.all_items)
     retried = Origin(task_id, left, request.all_items)
     return make_new_task(services, account_id, new_request, idempotency_key, retried)
 
 
-def _with_secrets(task_id: TaskId, source: RetrySource, request: RetryTask) -> TaskRequest:
+def retry_request(task_id: TaskId, source: RetrySource, request: RetryTask) -> TaskRequest:
     if source.secret_count and not request.secrets:
         many = "a secret" if source.secret_count == 1 else f"{source.secret_count} secrets"
         raise InvalidInput(

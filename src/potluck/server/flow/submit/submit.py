@@ -19,13 +19,14 @@ from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.schedule.dependents import cancel_dependents
+from potluck.server.flow.submit.append import split_inputs, stream_times
 from potluck.server.flow.submit.volumes import resolve_mounts
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
 from potluck.store.files import blobs, volumes
 from potluck.store.new_ids import new_task_id
-from potluck.store.tasks import dependencies, tasks
+from potluck.store.tasks import dependencies, streams, tasks
 from potluck.store.tasks.allowance import Allowance, Quotas, read_allowance, room_in_queue
 from potluck.store.tasks.dependencies import EndedDependency
 from potluck.store.tasks.tasks import EarlierSubmission, NewTask, Origin
@@ -43,8 +44,12 @@ async def submit(
     traceparent: str | None = None,
 ) -> TaskView:
     new = make_new_task(services, account_id, request, idempotency_key, traceparent=traceparent)
+    new, first = split_inputs(services, new)
     async with services.database.transaction() as connection:
         task_id = await enqueue(services, connection, new)
+        if first is not None and task_id == new.id:
+            times = stream_times(services.settings)
+            await streams.open_stream(connection, services.vault, task_id, first, times)
         record = await tasks.get(connection, services.vault, task_id, account_id)
     log.info("task submitted", task_id=task_id)
     await wake_leader(services)

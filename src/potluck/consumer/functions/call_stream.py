@@ -1,0 +1,152 @@
+"""Calls of functions as items of call streams.
+
+Calls of one function with one set of options go to one open array, the call stream, and each call
+keeps its own future. `call_sender.py` sends them.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from potluck.consumer.functions.decode_value import ValueDecoder
+from potluck.consumer.functions.failure_text import item_error
+from potluck.consumer.functions.pieces import decode_piece, find_failures
+from potluck.consumer.functions.sender import ResponseHandler
+from potluck.model.error import PotluckError, TaskFailed
+from potluck.model.ids import TaskId
+from potluck.model.task import ItemRange, TaskRequest
+from potluck.wire.results import ResultPiece, TaskResult
+
+if TYPE_CHECKING:
+    from potluck.consumer.functions.dispatch import Dispatch
+
+# The arguments of a larger call are uploaded, and the call is a task of its own.
+MOST_CALL_BYTES = 65_536
+# The server closes a stream that is older or longer.
+_MOST_ITEMS = 10_000
+_MOST_SECONDS = 3_000.0
+
+
+class CallListener(ResponseHandler, Protocol):
+    """The future of a call."""
+
+    def sent_as(self, stream: "CallStream", item: int) -> None: ...
+
+    def returned(self, value: object) -> None: ...
+
+    def opened_by(self, opener: ValueDecoder) -> None: ...
+
+
+class WaitingCall(Struct, eq=False):
+    channel: "CallChannel"
+    arguments: bytes
+    listener: CallListener
+
+
+class CallStream:
+    """One stream on the server: its calls that have no result yet."""
+
+    def __init__(self, dispatch: "Dispatch", opener: ValueDecoder) -> None:
+        self.task_id: TaskId | None = None
+        self.items = 0
+        self.is_open = True
+        self._dispatch = dispatch
+        self._opener = opener
+        self._since = time.monotonic()
+        self._waiting: dict[int, CallListener] = {}
+        self._lock = threading.Lock()
+
+    def has_room(self, count: int) -> bool:
+        is_young = time.monotonic() - self._since < _MOST_SECONDS
+        return self.is_open and is_young and self.items + count <= _MOST_ITEMS
+
+    def expect(self, start: int, listeners: Sequence[CallListener]) -> None:
+        """Before the calls are sent: results may come before the answer."""
+        with self._lock:
+            self._waiting.update(enumerate(listeners, start))
+
+    def withdraw(self, start: int, count: int) -> None:
+        """The calls were not sent, or the server did not take them."""
+        with self._lock:
+            for item in range(start, start + count):
+                self._waiting.pop(item, None)
+
+    def forget(self, item: int) -> None:
+        """Nobody waits for this call any more."""
+        with self._lock:
+            self._waiting.pop(item, None)
+
+    def receive(self, result: TaskResult) -> None:
+        tasks, files = self._dispatch.client.tasks, self._dispatch.client.files
+        failures = find_failures(result, tasks)
+        for piece in result.pieces:
+            with self._lock:
+                listeners = [self._waiting.pop(at, None) for at in range(piece.start, piece.end)]
+            if not any(listeners):
+                continue
+            if piece.value.blob is not None:
+                self._fetch_later(listeners, piece, result)
+                continue
+            failed = failures.get(piece.start)
+            values = decode_piece(piece, result, failed, self._opener, files)
+            _pass_on(listeners, values)
+        for part in result.cancelled:
+            self._cancelled(part)
+        if result.state.is_final and not result.has_more:
+            self._end(lambda item: item_error(result, item, None))
+
+    def _cancelled(self, items: ItemRange) -> None:
+        with self._lock:
+            gone = [(at, self._waiting.pop(at, None)) for at in range(items.start, items.end)]
+        for item, listener in gone:
+            if listener is not None:
+                name = f"{self.task_id}#{item}"
+                listener.refused(TaskFailed(f"The call {name} was cancelled.", "Submit it again."))
+
+    def _fetch_later(
+        self, listeners: "list[CallListener | None]", piece: ResultPiece, result: TaskResult
+    ) -> None:
+        """Large values are fetched by another thread, so that other calls need not wait."""
+        files = self._dispatch.client.files
+        self._dispatch.fetches.put(
+            lambda: _pass_on(listeners, decode_piece(piece, result, None, self._opener, files))
+        )
+
+    def lost(self, error: PotluckError) -> None:
+        self._end(lambda _: error)
+
+    def _end(self, why: Callable[[int], PotluckError]) -> None:
+        self.is_open = False
+        with self._lock:
+            left, self._waiting = self._waiting, {}
+        for item, listener in left.items():
+            listener.refused(why(item))
+
+
+def _pass_on(listeners: "list[CallListener | None]", values: list[object]) -> None:
+    for listener, value in zip(listeners, values, strict=False):
+        if listener is not None:
+            listener.returned(value)
+
+
+class CallChannel:
+    """Calls of one function with one set of options: one stream after the other."""
+
+    def __init__(
+        self, request: TaskRequest, opener: ValueDecoder, code: bytes, owner: object
+    ) -> None:
+        self.request = request
+        self.opener = opener
+        self.code = code  # as it was pickled
+        self.owner = owner  # kept, so that the ids in the channel's key stay its own
+        self.stream: CallStream | None = None
+        self.is_alone = False  # each call is a task: the server does not know streams
+        self._since = time.monotonic()
+
+    @property
+    def is_old(self) -> bool:
+        """Whether uploads that its request names may have expired."""
+        return time.monotonic() - self._since > _MOST_SECONDS

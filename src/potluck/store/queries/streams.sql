@@ -1,0 +1,125 @@
+-- Call streams. The functions are in the schema: each locks the task, and then reads what may have
+-- changed while it waited, in one round trip.
+
+-- name: append
+SELECT * FROM append_items(
+    :task_id, :account_id, :start, :count, :digest, :sealed_inputs, :times.most_items,
+    :times.idle_seconds, :times.longest_seconds, :times.ahead_seconds, :times.funded_seconds)
+
+-- name: insert_batch
+INSERT INTO item_batches (task_id, start, "end", digest, sealed_inputs)
+VALUES (:task_id, 0, :count, :digest, :sealed_inputs)
+
+-- name: open
+UPDATE tasks SET is_stream = true, allow_failures = 1000000,
+    open_until = now() + make_interval(secs => :idle_seconds)
+WHERE id = :task_id
+
+-- name: accept
+SELECT * FROM accept_items(
+    :attempt_id, :node_id, :runs[].start::integer[], :runs[].end::integer[], :run_seconds,
+    :sealed_values::bytea[], :sizes::bigint[], :times.ahead_seconds, :times.funded_seconds)
+
+-- name: refill
+SELECT refill_stream(:task_id, :times.ahead_seconds, :times.funded_seconds)
+
+-- name: fetch
+-- New items of standing attempts with their inputs, in order, and whether an attempt is released. At
+-- most `limit` batches: the next answer has the rest.
+SELECT attempts.id, task_id, released_at IS NOT NULL AS is_released,
+    lower(part) AS start, upper(part) AS "end", batch.start AS batch_start, batch."end" AS batch_end,
+    batch.sealed_inputs
+FROM unnest(:positions[].attempt_id::text[], :positions[].next_item::integer[])
+    AS known (id, next_item)
+JOIN attempts ON attempts.id = known.id
+LEFT JOIN LATERAL unnest(remaining * int4multirange(int4range(known.next_item, NULL)))
+    AS part ON true
+LEFT JOIN LATERAL (
+    SELECT item_batches.start, item_batches."end", sealed_inputs FROM item_batches
+    WHERE item_batches.task_id = attempts.task_id
+        AND item_batches."end" > lower(part) AND item_batches."end" < upper(part) + :most_count
+        AND item_batches.start < upper(part)
+    ORDER BY item_batches."end" LIMIT :limit
+) AS batch ON part IS NOT NULL
+WHERE attempts.node_id = :node_id AND finished_at IS NULL AND EXISTS (
+    -- The poll may have waited long, so the caller's rights are checked again.
+    SELECT FROM nodes JOIN accounts ON accounts.id = account_id
+    WHERE nodes.id = :node_id AND account_id = :owner.account_id
+        AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id
+        AND nodes.state <> 'left' AND suspended_at IS NULL
+        AND NOT EXISTS (SELECT FROM node_keys WHERE node_keys.id = node_key_id
+            AND (revoked_at IS NOT NULL OR expires_at <= now())))
+ORDER BY attempts.id, lower(part), batch."end"
+LIMIT :limit
+
+-- name: batch_of_item
+SELECT start, "end", sealed_inputs FROM item_batches
+WHERE task_id = :task_id AND "end" > :item ORDER BY "end" LIMIT 1
+
+-- name: batches
+SELECT start, "end", sealed_inputs FROM item_batches WHERE task_id = :task_id ORDER BY "end"
+
+-- name: lock
+SELECT state, open_until IS NOT NULL AS is_open, items, pending, cancelled FROM tasks
+WHERE id = :task_id AND account_id = :account_id AND is_stream FOR UPDATE
+
+-- name: close
+UPDATE tasks SET open_until = NULL, updated_at = now(), version = version + 1 WHERE id = :task_id
+
+-- name: release_task
+UPDATE attempts SET released_at = now()
+WHERE task_id = :task_id AND finished_at IS NULL AND released_at IS NULL
+RETURNING node_id
+
+-- name: overdue
+-- Those that nobody has appended to for long, or that are old.
+SELECT id, account_id FROM tasks
+WHERE open_until IS NOT NULL AND (
+    open_until <= now() OR created_at + make_interval(secs => :longest_seconds) <= now())
+ORDER BY open_until LIMIT 100
+
+-- name: unfinished
+-- Closed ones with nothing left to do, whose last attempt ended while they were being closed.
+SELECT id, account_id FROM tasks
+WHERE is_stream AND open_until IS NULL AND state = 'queued' AND isempty(pending)
+    AND finished_at IS NULL
+LIMIT 100
+
+-- name: standing
+-- From the few open streams, by the index.
+SELECT attempts.id, task_id, node_id,
+    extract(epoch FROM now() - assigned_at)::double precision AS turn_seconds,
+    coalesce(extract(epoch FROM now() - idle_since), 0)::double precision AS idle_seconds,
+    released_at IS NOT NULL AS is_released
+FROM tasks JOIN attempts ON task_id = tasks.id
+WHERE tasks.is_stream AND tasks.finished_at IS NULL AND attempts.finished_at IS NULL
+ORDER BY attempts.id
+
+-- name: release
+UPDATE attempts SET released_at = now()
+WHERE id = ANY(:attempt_ids::text[]) AND finished_at IS NULL AND released_at IS NULL
+
+-- name: call
+-- Where an item of an array is.
+SELECT tasks.is_stream, tasks.state AS task_state, tasks.pending @> :item::integer AS is_pending,
+    tasks.cancelled @> :item AS is_cancelled,
+    failed.reason, failed.detail, failed.exit_code, failed.sealed_last_lines,
+    live.id AS attempt_id, live.state AS attempt_state, lower(live.remaining) = :item AS is_next
+FROM tasks
+LEFT JOIN failed_items AS failed
+    ON failed.task_id = tasks.id AND failed.item = :item AND failed.is_final
+LEFT JOIN attempts AS live
+    ON live.task_id = tasks.id AND live.finished_at IS NULL AND live.remaining @> :item
+WHERE tasks.id = :task_id AND tasks.items > :item
+
+-- name: cancel_item
+WITH taken AS (
+    UPDATE attempts SET remaining = remaining - int4multirange(int4range(:item, :item + 1)),
+        idle_since = CASE WHEN isempty(remaining - int4multirange(int4range(:item, :item + 1)))
+            THEN now() ELSE idle_since END
+    WHERE task_id = :task_id AND finished_at IS NULL AND remaining @> :item::integer
+)
+UPDATE tasks SET pending = pending - int4multirange(int4range(:item, :item + 1)),
+    cancelled = cancelled + int4multirange(int4range(:item, :item + 1)),
+    updated_at = now(), version = version + 1
+WHERE id = :task_id
