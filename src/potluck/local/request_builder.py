@@ -10,7 +10,7 @@ import msgspec
 
 from potluck.local.option_values import ME, GpuChoice
 from potluck.local.task_options import OPTIONS, PAGE
-from potluck.model.decode_errors import plain_message
+from potluck.model.decode_errors import plain_message, split_path
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.task import Limits, Requirements, TaskRequest
@@ -84,8 +84,7 @@ def check_request(request: TaskRequest, name_of: NameOf) -> TaskRequest:
     try:
         checked = msgspec.convert(msgspec.to_builtins(request), TaskRequest)
     except msgspec.ValidationError as error:
-        sentence, _, path = str(error).partition(" - at ")
-        raise InvalidInput(_in_words(sentence, path, name_of), PAGE) from error
+        raise InvalidInput(_in_words(*split_path(error), name_of), PAGE) from error
     for is_wrong, sentence, hint in _contradictions(request, name_of):
         if is_wrong:
             raise InvalidInput(sentence, hint)
@@ -132,8 +131,8 @@ def _contradictions(request: TaskRequest, name_of: NameOf) -> Iterator[tuple[boo
 
 def _in_words(sentence: str, path: str, name_of: NameOf) -> str:
     """The decoder's error about a field, in terms of the options."""
-    match = re.search(r"\$\.([a-z_.]+)", path)
-    field = match[1] if match else path
+    match = re.match(r"[a-z_.]+", path)
+    field = match[0] if match else path or "the task"
     row = _BY_FIELD.get(field)
     name = _OTHERS.get(field, field) if row is None else name_of(row.name)
     if "of length >= 1" in sentence:

@@ -45,6 +45,12 @@ _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
 _START_CHARACTERS, _END_CHARACTERS = 500, 300
 
 
+def split_path(error: Exception) -> tuple[str, str]:
+    """What a decoder says is wrong, and where: an empty path for the whole value."""
+    sentence, _, path = str(error).partition(" - at ")
+    return sentence, path.strip("`$.")
+
+
 def plain_message(message: str) -> str:
     for form, words in _FORMS.items():
         message = message.replace(f"matching regex {form!r}", words)

@@ -12,7 +12,7 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.csv_file import csv_text, read_csv
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
-from potluck.model.decode_errors import plain_message
+from potluck.model.decode_errors import plain_message, split_path
 from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.units import parse_credits, show_amount, show_count, show_credits
 from potluck.wire.money.rewards import ClaimantView, PaidRow, PayoutsMarked, PayoutView
@@ -119,9 +119,8 @@ def _read_rows(file: Path) -> list[PaidRow]:
         except InvalidInput as error:
             wrong.append(f"line {line}: {error}")
         except msgspec.ValidationError as error:
-            sentence, _, path = str(error).partition(" - at ")
-            field = path.strip("`$.") or "the row"
-            wrong.append(f"line {line}: {field}: {plain_message(sentence)}.")
+            sentence, path = split_path(error)
+            wrong.append(f"line {line}: {path or 'the row'}: {plain_message(sentence)}.")
     if wrong:
         raise InvalidInput(f"{file}: {' '.join(wrong)}", "Nothing was recorded. Correct the file.")
     return rows

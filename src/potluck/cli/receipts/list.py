@@ -2,11 +2,8 @@
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated
 
-import typer
-
-from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.options import JsonOption, LimitOption, ServerOption, connect
 from potluck.cli.receipts.options import AsOption
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Screen, Tone
@@ -20,9 +17,7 @@ _DUE_SECONDS = 120.0
 
 def list_receipts(
     side: AsOption = ReceiptSide.PROVIDER,
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", min=1, max=10_000, help="How many, newest first.")
-    ] = 20,
+    limit: LimitOption = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
