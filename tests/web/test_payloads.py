@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.processes import ProviderProcess, ServerProcess
+from tests.processes import Api, ProviderProcess, ServerProcess
 from tests.wallets import Wallet
 from tests.web.dashboard_page import DashboardPage
 
@@ -101,6 +101,10 @@ def texts_of_account(server: ServerProcess) -> None:
     stranger = Wallet("rude stranger")
     api_of_stranger = server.client(server.sign_in(stranger))
     account = api_of_stranger.get("/v1/me")["id"]
+    # Its events are shown to admins with the label.
+    api_of_stranger.submit("print()", name=SHORT, requirements={"device_kind": "gpu"})
+    view = {"page": "tasks", "name": SHORT, "query": "state=failed"}
+    assert api.call("PUT", "/v1/me/views", json.dumps({"views": [view]}).encode()).status < 300
     for method, path, value in (
         ("PUT", f"/v1/accounts/{account}/label", {"label": TEXT[:190]}),
         ("POST", f"/v1/accounts/{account}/suspend", {"reason": SHORT}),
@@ -165,6 +169,21 @@ def test_texts_of_accounts_are_inert(
     dashboard.expect_title("Audit")
     expect(page.get_by_role("row").first).to_be_visible()
     assert "alert" in read(page), "the audit log has the reasons and names"
+    page.get_by_role("button", name="Account labelled").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text(PAYLOADS[0])
+    dashboard.open("/operator")
+    expect(page.get_by_label("Events")).to_contain_text(PAYLOADS[0])
+    dashboard.open("/tasks")
+    expect(page.get_by_role("link", name=SHORT, exact=True).first).to_be_visible()
+
+
+def test_texts_of_terminals_are_inert(dashboard: DashboardPage, server: ServerProcess) -> None:
+    page = dashboard.page
+    for text in PAYLOADS:
+        asked = Api(server.url, "").post("/v1/auth/device", {"machine": text})
+        dashboard.open(f"/device#{asked['user_code']}")
+        page.reload()
+        expect(page.locator("bdi")).to_have_text(text)
 
 
 @pytest.mark.parametrize("path", ["/tasks?name={}", "/market?model={}", "/operator/nodes?find={}"])

@@ -26,6 +26,7 @@ const WORK: Place[] = [
   { to: "/tasks", text: "Tasks", icon: "tasks" },
   { to: "/submit", text: "Submit", icon: "plus" },
   { to: "/market", text: "Market", icon: "market" },
+  { to: "/volumes", text: "Volumes", icon: "disk" },
 ];
 const MACHINES: Place[] = [
   { to: "/machines", text: "My machines", icon: "machine" },
@@ -165,7 +166,7 @@ function SideBar({ path, onKeys }: { path: string; onKeys: () => void }) {
   return (
     <>
       <header className="fixed inset-x-0 bottom-0 z-30 flex items-center justify-around border-t border-line bg-sheet px-1 pb-[env(safe-area-inset-bottom)] lg:hidden">
-        {([...WORK, MACHINES[0]] as Place[]).map((place) => (
+        {([...WORK.slice(0, 3), MACHINES[0]] as Place[]).map((place) => (
           <Link
             key={place.to}
             to={place.to as string}

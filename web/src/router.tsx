@@ -51,10 +51,11 @@ const routes = [
   }),
   createRoute({
     ...at("/submit"),
-    validateSearch: texts("what", "template", "model", "from"),
+    validateSearch: texts("what", "template", "model", "from", "volume"),
     component: lazyRouteComponent(() => import("./pages/submit"), "SubmitPage"),
   }),
   createRoute({ ...at("/webhooks"), component: lazyRouteComponent(() => import("./pages/webhooks"), "WebhooksPage") }),
+  createRoute({ ...at("/volumes"), component: lazyRouteComponent(() => import("./pages/volumes"), "VolumesPage") }),
   createRoute({ ...at("/keys"), component: lazyRouteComponent(() => import("./pages/keys"), "KeysPage") }),
   createRoute({ ...at("/account"), component: lazyRouteComponent(() => import("./pages/account"), "AccountPage") }),
   createRoute({ ...at("/machines"), component: lazyRouteComponent(() => import("./pages/machines"), "MachinesPage") }),

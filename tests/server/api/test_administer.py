@@ -152,6 +152,8 @@ def test_an_admin_sees_events_of_all_accounts_without_the_names_of_tasks(
     assert (event["kind"], event["account_id"]) == ("task.queued", ann_id)
     assert event["address"] and event["data"] == {"state": "queued"}
     assert "secret" not in json.dumps(event)
+    ann.post(f"/v1/tasks/{task_id}/cancel", {})
+    await_true(lambda: listed()["kind"] == "task.finished", "its end is listed")
     first = operator.get("/v1/pool/events?limit=1")
     assert len(first["events"]) == 1
     second = operator.get(f"/v1/pool/events?limit=1&cursor={first['next_cursor']}")

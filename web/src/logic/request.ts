@@ -27,6 +27,7 @@ export interface Form {
   time: string;
   priority: string;
   items: string;
+  volumes: string;
 }
 
 export const EMPTY_FORM: Form = {
@@ -48,6 +49,7 @@ export const EMPTY_FORM: Form = {
   time: "6h",
   priority: "0",
   items: "",
+  volumes: "",
 };
 
 export type Problems = Partial<Record<keyof Form, string>>;
@@ -84,6 +86,7 @@ export function readForm(form: Form, template?: TaskRequest): { request: TaskReq
     ...withValue("cores", check("cores", whole(1, 4096), "A whole number from 1 to 4096.")),
     ...withValue("memory_bytes", check("ram", parseBytes, size)),
     ...withValue("disk_bytes", check("disk", parseBytes, size)),
+    ...withValue("volumes", check("volumes", readVolumes, "Write it like NAME:/data or NAME@VERSION:/data.")),
   };
   const seconds = check("time", parseDuration, "Write it like 30m, 6h or 2d.");
   const request: TaskRequest = {
@@ -97,6 +100,23 @@ export function readForm(form: Form, template?: TaskRequest): { request: TaskReq
   };
   return Object.keys(problems).length > 0 ? { problems } : { request };
 }
+
+const VOLUME = /^(?:(0x[0-9a-fA-F]{40})\/)?([a-z0-9][a-z0-9.-]{1,62})(?:@([0-9a-f]{4,64}))?:((?:\/[A-Za-z0-9_][A-Za-z0-9._+-]*)+)$/;
+
+type Mount = NonNullable<NonNullable<TaskRequest["requirements"]>["volumes"]>[number];
+
+/** `NAME[@VERSION]:PATH`, with the owner's wallet before it if another account shares it. */
+export function readVolumes(text: string): Mount[] | null {
+  const mounts = text.split(/[\s,]+/).filter(Boolean).map((word): Mount | null => {
+    const [, owner, name, version, path] = VOLUME.exec(word) ?? [];
+    if (name === undefined || path === undefined) return null;
+    return { name, path, ...(version === undefined ? {} : { version }), ...(owner === undefined ? {} : { owner }) } as Mount;
+  });
+  return mounts.every((mount) => mount !== null) ? mounts : null;
+}
+
+export const writeVolumes = (mounts: readonly { name: string; path: string; version?: string | null; owner?: string | null }[]) =>
+  mounts.map((mount) => `${mount.owner ? `${mount.owner}/` : ""}${mount.name}${mount.version ? `@${mount.version.slice(0, 12)}` : ""}:${mount.path}`).join(" ");
 
 function specOf(form: Form, words: string[], problems: Problems): TaskRequest["spec"] {
   if (form.what === "container") {
@@ -139,5 +159,6 @@ export function formOf(request: TaskRequest): Form {
     time: limits.run_seconds === undefined ? EMPTY_FORM.time : `${String(limits.run_seconds)}s`,
     priority: String(request.priority ?? 0),
     items: request.items == null ? "" : String(request.items),
+    volumes: writeVolumes(needs.volumes ?? []),
   };
 }

@@ -8,6 +8,7 @@ import { type Schemas, api, newKey, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
 import { useTemplates } from "../api/templates";
 import { upload } from "../api/upload";
+import { useVolumes, volumeName } from "../api/volumes";
 import { Ago, Badge, Button, Credits, Loading, PageTitle, Price, ProblemNote, Section } from "../components/basics";
 import { Choice, Field, Segments, TextField } from "../components/field";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
@@ -47,6 +48,7 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
     ...EMPTY_FORM,
     what: (["template", "script", "command", "container"] as const).find((each) => each === search.what) ?? (search.template ? "template" : "script"),
     model: search.model ?? "",
+    volumes: search.volume ?? "",
   });
   const [templateName, setTemplateName] = useState(search.template ?? "");
   const [parameters, setParameters] = useState<Record<string, string>>({});
@@ -229,6 +231,7 @@ function Script({ form, set, problem }: { form: Form; set: (change: Partial<Form
 }
 
 function Needs({ form, set, problems }: { form: Form; set: (change: Partial<Form>) => void; problems: Partial<Record<keyof Form, string>> }) {
+  const volumes = useVolumes();
   const text = (field: keyof Form, label: string, hint?: string, placeholder?: string) => (
     <TextField label={label} hint={hint} placeholder={placeholder} problem={problems[field]} value={form[field]} onChange={(event) => { set({ [field]: event.target.value }); }} />
   );
@@ -245,6 +248,14 @@ function Needs({ form, set, problems }: { form: Form; set: (change: Partial<Form
         {text("ram", "Memory")}
         {text("disk", "Disk")}
       </div>
+      {(form.volumes !== "" || (volumes.data?.volumes.length ?? 0) > 0) && (
+        <div className="mt-3">
+          {text("volumes", "Volumes", "NAME:PATH, where the task reads it; with @VERSION for an earlier one.", "imagenet:/data")}
+          <p className="mt-1 flex flex-wrap gap-x-3 text-xs">
+            {volumes.data?.volumes.slice(0, 8).map((volume) => <button key={volume.id} type="button" className="text-accent underline" onClick={() => { set({ volumes: `${form.volumes} ${volumeName(volume)}:/${volume.name}`.trim() }); }}>{volume.name}</button>)}
+          </p>
+        </div>
+      )}
       <details className="mt-4">
         <summary className="text-sm font-medium text-accent">More</summary>
         <div className="mt-3 grid gap-3 sm:grid-cols-2 xl:grid-cols-4">

@@ -11,6 +11,7 @@ import { Confirm } from "../components/dialog";
 import { useNow } from "../components/now";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
 import { isFinal, refusal, spell } from "../logic/states";
+import { writeVolumes } from "../logic/request";
 import { formatDuration, secondsBetween } from "../logic/time";
 import { AttemptsTab } from "./task_attempts";
 import { FilesTab } from "./task_files";
@@ -197,6 +198,7 @@ function Details({ task }: { task: Task }) {
     ...(needs.device_memory_bytes > 0 ? [["Device memory", formatBytes(needs.device_memory_bytes)] as [string, string]] : []),
     ...(needs.max_price_micro_per_hour !== null ? [["Highest price", <><Credits micro={needs.max_price_micro_per_hour} /> an hour</>] as [string, React.ReactNode]] : []),
     ["Cores, memory, disk", `${plural(needs.cores, "core")}, ${formatBytes(needs.memory_bytes)}, ${formatBytes(needs.disk_bytes)}`],
+    ...(needs.volumes.length > 0 ? [["Volumes", writeVolumes(needs.volumes)] as [string, string]] : []),
     ...(needs.labels.length > 0 ? [["Labels", needs.labels.join(", ")] as [string, string]] : []),
     ["Time limit", formatDuration(task.limits.run_seconds)],
     ["Submitted", <Moment key="at" at={task.created_at} />],
