@@ -181,13 +181,18 @@ export function Empty({ title, children, action }: { title: string; children?: R
   );
 }
 
+/** A sentence of the server: what is between backticks is a command. */
+export const Words = ({ text }: { text: string }) => (
+  <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index} className="font-mono">{part}</code> : part))}</>
+);
+
 export function ProblemNote({ error, retry }: { error: unknown; retry?: () => void }) {
   if (error === null || error === undefined) return null;
   const problem: Problem = asProblem(error);
   return (
     <div role="alert" className="my-3 rounded-lg bg-alarm-ground px-4 py-3 text-sm text-alarm">
-      <p className="font-medium wrap-anywhere">{problem.message}</p>
-      {problem.hint && <p className="mt-0.5 wrap-anywhere">{problem.hint}</p>}
+      <p className="font-medium wrap-anywhere"><Words text={problem.message} /></p>
+      {problem.hint && <p className="mt-0.5 wrap-anywhere"><Words text={problem.hint} /></p>}
       {retry && (
         <Button weight="alarm" className="mt-2" onClick={retry}>
           Try again

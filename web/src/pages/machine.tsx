@@ -6,7 +6,7 @@ import { useState } from "react";
 import { type Schemas, api, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
 import { type Device, type Node, useNode } from "../api/nodes";
-import { Ago, Button, Facts, Loading, PageTitle, Price, ProblemNote, Section, StateBadge } from "../components/basics";
+import { Ago, Button, Facts, Loading, PageTitle, Price, ProblemNote, Section, StateBadge, Words } from "../components/basics";
 import { Confirm } from "../components/dialog";
 import { formatBytes, plural } from "../logic/numbers";
 import { DevicePlots } from "./device_plots";
@@ -86,7 +86,7 @@ function WhyIdle({ node }: { node: Node }) {
       {data && (data.reasons.length > 0 || data.changes.length > 0) && (
         <div className="mt-2 grid gap-3 text-sm sm:grid-cols-2">
           {data.reasons.length > 0 && <div><h3 className="mb-1 text-soft">{plural(data.waiting, "waiting task")}</h3><ul className="list-disc pl-5">{data.reasons.map((each) => <li key={each.code}>{each.sentence}</li>)}</ul></div>}
-          {data.changes.length > 0 && <div><h3 className="mb-1 text-soft">What you could do</h3><ul className="list-disc pl-5">{data.changes.map((change) => <li key={change}>{change}</li>)}</ul></div>}
+          {data.changes.length > 0 && <div><h3 className="mb-1 text-soft">What you could do</h3><ul className="list-disc pl-5">{data.changes.map((change) => <li key={change}><Words text={change} /></li>)}</ul></div>}
         </div>
       )}
       {data?.reliability && <p className="mt-2 text-sm text-wait">{data.reliability}</p>}

@@ -59,7 +59,7 @@ function Statement({ signed, epoch }: { signed: Signed; epoch: number }) {
         </table>
       </Scroller>
       <p className="text-soft">
-        Anyone can check the signature without the server: <code className="font-mono">potluck rewards verify {name}.json</code>.
+        Anyone can check the signature without the server: <code className="font-mono">potluck rewards verify {name}.json --signer {signed.signer}</code>.
       </p>
       <div className="flex flex-wrap gap-2">
         <Button weight="main" icon="download" onClick={() => { saveFile(`${name}.json`, writeExact(signed), "application/json"); }}>Download, with signature</Button>

@@ -6,10 +6,11 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type DragEvent, useEffect, useMemo, useState } from "react";
 import { type Schemas, api, newKey, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
+import { Problem } from "../api/problem";
 import { useTemplates } from "../api/templates";
 import { upload } from "../api/upload";
 import { useVolumes, volumeName } from "../api/volumes";
-import { Ago, Badge, Button, Credits, Loading, PageTitle, Price, ProblemNote, Section } from "../components/basics";
+import { Ago, Badge, Button, Credits, Loading, PageTitle, Price, ProblemNote, Section, Words } from "../components/basics";
 import { Choice, Field, Segments, TextField } from "../components/field";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
 import { EMPTY_FORM, type Form, type TaskRequest, formOf, readForm } from "../logic/request";
@@ -150,7 +151,11 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
         </div>
         <div className="lg:sticky lg:top-6">
           <Outlook request={request} />
-          <ProblemNote error={error} />
+          {error instanceof Problem && error.code === "unaffordable" ? (
+            <p role="alert" className="my-3 rounded-lg bg-alarm-ground px-4 py-3 text-sm text-alarm">Nothing was submitted: your credit is not enough to start it. Ask an admin of this pool for credit, or earn some with a machine of your own.</p>
+          ) : (
+            <ProblemNote error={error} />
+          )}
           {isTried && request === undefined && <p role="alert" className="mt-3 text-sm text-alarm">Some fields need a correction.</p>}
           <Button type="submit" weight="main" className="mt-3 w-full" disabled={isBusy}>
             {isBusy ? "Submitting …" : "Submit the task"}
@@ -302,7 +307,7 @@ function Outlook({ request }: { request: TaskRequest | undefined }) {
       {data.changes.length > 0 && (
         <>
           <h3 className="mt-3 text-sm text-soft">What would help</h3>
-          <ul className="list-disc pl-5 text-sm">{data.changes.map((change) => <li key={change}>{change}</li>)}</ul>
+          <ul className="list-disc pl-5 text-sm">{data.changes.map((change) => <li key={change}><Words text={change} /></li>)}</ul>
         </>
       )}
       {data.refusals.length > 0 && (

@@ -6,7 +6,7 @@ import { useState } from "react";
 import { api, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
 import { type Task, cancelTask, retryTask, useTask } from "../api/tasks";
-import { Ago, Button, Copy, Credits, Facts, LinkButton, Loading, Moment, PageTitle, ProblemNote, Section, StateBadge } from "../components/basics";
+import { Ago, Button, Copy, Credits, Facts, LinkButton, Loading, Moment, PageTitle, ProblemNote, Section, StateBadge, Words } from "../components/basics";
 import { Confirm } from "../components/dialog";
 import { useNow } from "../components/now";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
@@ -169,7 +169,7 @@ function Why({ taskId, sentence }: { taskId: string; sentence: string | undefine
           {data.changes.length > 0 && (
             <div>
               <h3 className="mb-1 text-soft">What would help</h3>
-              <ul className="list-disc pl-5">{data.changes.map((change) => <li key={change}>{change}</li>)}</ul>
+              <ul className="list-disc pl-5">{data.changes.map((change) => <li key={change}><Words text={change} /></li>)}</ul>
             </div>
           )}
           {data.refusals.length > 0 && (

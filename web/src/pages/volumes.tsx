@@ -24,7 +24,7 @@ export function VolumesPage() {
         {list.data?.volumes.length === 0 && <Empty title="You have no volumes.">Put a folder from a terminal. Only what is new is sent when you put it again.</Empty>}
         {list.data?.volumes.map((volume) => <VolumeCard key={volume.id} volume={volume} />)}
         <Section title="In a terminal">
-          <div className="grid gap-2">
+          <div className="grid grid-cols-1 gap-2">
             <Command text="potluck volume put imagenet ./imagenet" label="Put a folder" />
             <Command text="potluck cp imagenet:train/labels.csv ." label="Copy a file out of it" />
           </div>

@@ -112,7 +112,7 @@ function Manage({ account, onClose }: { account: Account; onClose: () => void })
           {(["consumer", "provider", "admin"] as const).map((role) => <Check key={role} label={role} checked={account.roles.includes(role)} onChange={(event) => { toggle(role, event.target.checked); }} />)}
         </fieldset>
         <div>
-          <p className="mb-2 font-medium">Credit: <Credits micro={account.available_micro} /> available, <Credits micro={account.held_micro} /> held</p>
+          <p className="mb-2 font-medium">Credit: <Credits micro={account.available_micro} /> available, <Credits micro={account.held_micro} /> reserved</p>
           <div className="flex flex-wrap items-end gap-2">
             <TextField fieldClass="w-40" label="Amount" inputMode="decimal" placeholder="100" value={amount} onChange={(event) => { setAmount(event.target.value); }} />
             <TextField fieldClass="min-w-40 flex-1" label="Reason, to take credit" value={reason} onChange={(event) => { setReason(event.target.value); }} />
