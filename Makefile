@@ -114,7 +114,7 @@ bench-gas: $(VENV)/.dev  ## gas of each transaction of the rewards contract, as 
 contract: $(VENV)/.dev  ## compile the rewards contract
 	@$(RUN)/python -m scripts.contract
 
-captures: $(VENV)/.dev  ## take the pictures of docs/terminal.md anew, in tmux
+captures: $(VENV)/.dev  ## take the pictures of the docs anew, in tmux and Chromium (ARGS=dashboard: only those)
 	@$(RUN)/python -m tests.captures.run $(ARGS)
 
 house: $(VENV)/.dev  ## the size and shape of the source, and the files that one run passes (ARGS="--verbose")

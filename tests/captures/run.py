@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/terminal.md anew: `make captures`.
+"""Takes the pictures of docs/terminal.md and of the dashboard anew: `make captures`.
 
 The commands are ours and real, the terminal is tmux; the pool is played by the tests' fake server,
 so that there are GPUs on every machine, and nothing of that machine is in a picture. For the
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.captures.busy_pool import busy_pool
+from tests.captures.dashboard import take_dashboard
 from tests.captures.played import PORT, Played
 from tests.captures.svg import DARK, LIGHT, Look, drawn
 from tests.captures.tmux import Tmux
@@ -84,6 +85,8 @@ def main(wanted: list[str]) -> None:
         with busy_pool() as pool:
             take = (columns, lines, _LOOKS[look], has_colours)
             _keep(name, _taken_at(pool.url, pool.token, status, take))
+    if _is_wanted("dashboard", wanted):
+        take_dashboard(CAPTURES)
 
 
 def _is_wanted(name: str, wanted: list[str]) -> bool:
