@@ -335,7 +335,7 @@ export const Address = ({ address }: { address: string }) => (
 export const TABLE = "w-full text-sm [&_th]:text-left [&_th]:font-medium [&_th]:text-soft [&_th]:pb-2 [&_th:not(:last-child)]:pr-4 [&_td]:py-2 [&_td:not(:last-child)]:pr-4 [&_td]:align-top [&_tbody_tr]:border-t [&_tbody_tr]:border-line [&_.num]:text-right";
 
 export const Scroller = ({ children, label }: { children: ReactNode; label: string }) => (
-  <div className="-mx-4 overflow-x-auto px-4 sm:-mx-5 sm:px-5" role="region" aria-label={label} tabIndex={0}>
+  <div className="relative -mx-4 overflow-x-auto px-4 sm:-mx-5 sm:px-5" role="region" aria-label={label} tabIndex={0}>
     {children}
   </div>
 );
