@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +130,10 @@ def test_a_stranger_waits_until_the_owner_allows_it(
     waits_for_network(stranger, other)
     for waiting in (too_much, other):
         stranger.post(f"/v1/tasks/{waiting}/cancel", {})
+
+
+def test_a_server_with_wrong_presets_does_not_start(tmp_path: Path) -> None:
+    presets = tmp_path / "presets.toml"
+    presets.write_text('[presets]\nhome = ["192.168.1.1"]\n')
+    with pytest.raises(AssertionError, match="network presets"):
+        ServerProcess(tmp_path, POTLUCK_NETWORK_PRESETS=str(presets))

@@ -22,6 +22,7 @@ from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
 from potluck.local.data_directory import held
 from potluck.local.error_tally import ErrorTally
+from potluck.local.network.presets import load_presets
 from potluck.model.error import ChainUnreachable, PortTaken, TransactionRefused, Unavailable
 from potluck.server import topics
 from potluck.server.accounts.first_admin import install_operator
@@ -234,6 +235,7 @@ async def _services(
         live = await _live(settings)
         stack.push_async_callback(live.close)
         vault, keys = await open_vault(settings, database)
+        load_presets(settings.network_presets)  # raises now for a wrong file, not at a submission
         outward = GuardedSender(read_allowed(settings.webhook_allow), settings.webhook_seconds)
         stack.callback(outward.close)
         await first_look
