@@ -44,8 +44,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     environments_bytes: Count = CACHE_BYTES
     # Disk for cached input files of tasks; the least recently used are deleted first.
     files_bytes: Count = 20 * 2**30
-    # Disk for volumes that tasks mount; the least recently used are deleted first. 0: no volumes. A
-    # tenth of the disk (at most 5 GiB) always stays free.
+    # Disk for volumes that tasks mount; the least recently used are deleted first. 0: no volumes.
+    # They take at most half of the free disk, and leave a tenth of it (at most 5 GiB) free.
     volumes_bytes: Count = 50 * 2**30
     price_micro_per_hour: Count = 0  # the price of each device, in millionths of a credit
     # Labels that tasks can require, separated by commas: `region=eu,rack=7` (`--label`).

@@ -45,6 +45,8 @@ class Services(Struct, frozen=True):
     health: HealthRecord = field(default_factory=HealthRecord)  # as the last check found it
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads being assembled
     stream_attempts: StreamAttempts = field(default_factory=StreamAttempts)
+    # Held while the manifest of a volume is read: a large one takes much memory.
+    manifest_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
     requests: RequestTally = field(default_factory=RequestTally)  # of the last minutes
     alert_destinations: AlertDestinations = field(default_factory=AlertDestinations)

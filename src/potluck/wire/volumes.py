@@ -82,7 +82,7 @@ class VolumeDetails(Struct, frozen=True):
 
 MOST_FILES = 200_000
 MOST_PACKS = 100_000
-MOST_MANIFEST_BYTES = 64 * 2**20
+MOST_MANIFEST_BYTES = 32 * 2**20
 # A chunk is read into memory, and so is a pack while it is sent.
 MOST_CHUNK_BYTES = 4 * 2**20
 MOST_PACK_BYTES = 40 * 2**20

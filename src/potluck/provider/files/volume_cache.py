@@ -77,10 +77,8 @@ class VolumeCache:
     def offered_bytes(self) -> int:
         """What volumes may take: the owner's limit, or less if the disk is nearly full."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        disk = shutil.disk_usage(self._directory)
-        reserve_bytes = min(disk.total // _RESERVE_SHARE, _RESERVE_BYTES)
         used_bytes = sum(size_bytes for _, size_bytes in self._known.values())
-        return max(0, min(self._most_bytes, used_bytes + disk.free - reserve_bytes))
+        return min(self._most_bytes, used_bytes + self._free_bytes())
 
     async def hold(
         self, name: str, mounts: Sequence[VolumeMount], courier: BlobTransfer
@@ -179,7 +177,13 @@ class VolumeCache:
             )
 
     def _lacks(self, size_bytes: int) -> bool:
-        return size_bytes > shutil.disk_usage(self._directory).free
+        return size_bytes > self._free_bytes()
+
+    def _free_bytes(self) -> int:
+        """Half of the free disk: the other half is for the work of tasks."""
+        disk = shutil.disk_usage(self._directory)
+        reserve_bytes = min(disk.total // _RESERVE_SHARE, _RESERVE_BYTES)
+        return max(0, disk.free - reserve_bytes) // 2
 
     def _remove(self, path: Path) -> bool:
         """Removes the tree unless it is held; requests hold a tree before they look for it."""

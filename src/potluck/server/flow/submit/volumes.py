@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from potluck.model.blob import VolumeMount
+from potluck.model.blob import BlobRef, VolumeMount
 from potluck.model.error import Conflict, InvalidInput, TooLarge
 from potluck.model.ids import AccountId
 from potluck.server.services import Services
@@ -43,14 +43,15 @@ async def put(services: Services, account_id: AccountId, request: PutVolume) -> 
         stored = await blobs.of_account(connection, account_id, request.manifest.sha256)
     if stored is None or stored.blob != request.manifest:
         raise blobs.blob_not_claimed(request.manifest)
-    data = await services.blobs.get(stored.object_key)
-    manifest = await asyncio.to_thread(decode_manifest, data)
-    new = await asyncio.to_thread(_new_version, request, manifest)
+    async with services.manifest_turn:
+        data = await services.blobs.get(stored.object_key)
+        packs, new = await asyncio.to_thread(_read, request, data)
+        del data
     async with services.database.transaction() as connection:
         await blobs.lock_use(connection, account_id)
         volume_id = await volumes.make(connection, account_id, request.name)
         await volumes.check_newest(connection, volume_id, request.after)
-        named = [request.manifest, *manifest.packs]
+        named = [request.manifest, *packs]
         for missing in await blobs.find_missing(connection, account_id, named):
             raise Conflict(
                 f"A part of the volume is not stored: the blob {missing.sha256}.",
@@ -60,8 +61,10 @@ async def put(services: Services, account_id: AccountId, request: PutVolume) -> 
         return await _details(connection, account_id, volume_id)
 
 
-def _new_version(request: PutVolume, manifest: VolumeManifest) -> NewVersion:
-    return NewVersion(
+def _read(request: PutVolume, data: bytes) -> tuple[tuple[BlobRef, ...], NewVersion]:
+    """The packs of a manifest, and the version that it is; raises InvalidInput."""
+    manifest = decode_manifest(data)
+    return manifest.packs, NewVersion(
         bytes.fromhex(version_of(manifest.files)),
         bytes.fromhex(request.manifest.sha256),
         request.manifest.size_bytes,
