@@ -21,6 +21,7 @@ BOUNDED = {
     "get_task": "the newest attempts",
     "explain_task": "kinds of refusals",
     "get_node": "devices of one node",
+    "get_volume": "1,000 versions",
     "explain_node": "kinds of reasons",
     "device_history": "samples of an hour",
     "device_prices": "the newest, up to a limit",

@@ -241,11 +241,15 @@ async def of_reader(connection: Connection, account_id: AccountId, sha256: str) 
     return _stored(sha256, await connection.fetch(*query))
 
 
-async def list_of_task(connection: Connection, task_id: TaskId) -> list[MountedVolume]:
-    """What the task mounts, and which nodes hold it."""
-    rows = await connection.fetch(*_sql.of_task(task_id=task_id))
+async def list_holders(
+    connection: Connection, mounts: Sequence[VolumeMount]
+) -> list[MountedVolume]:
+    """Which nodes hold these volumes of a task."""
+    keys = [mount.held_key for mount in mounts]
+    rows = await connection.fetch(*_sql.holders(keys=keys))
     return [
-        MountedVolume(row["name"], row["version"], row["nodes"], row["node_names"]) for row in rows
+        MountedVolume(mount.name, mount.version or "", row["nodes"], row["node_names"])
+        for mount, row in zip(mounts, rows, strict=True)
     ]
 
 

@@ -212,18 +212,15 @@ JOIN volume_versions USING (volume_id, version) JOIN volume_shares USING (volume
 JOIN accounts ON address = wallet JOIN blobs USING (sha256)
 WHERE sha256 = :sha256 AND accounts.id = :account_id AND removed_at IS NULL
 
--- name: of_task
--- What the task mounts, and which nodes hold it, the first few by name.
-SELECT name, encode(version, 'hex') AS version, holders.* FROM task_volumes
-JOIN volumes ON volumes.id = volume_id JOIN accounts ON accounts.id = account_id
+-- name: holders
+-- How many nodes hold each of these, by the key that they say, and the names of the first few.
+SELECT holders.* FROM unnest(:keys::text[]) WITH ORDINALITY AS held (key, place)
 CROSS JOIN LATERAL (
-    SELECT count(*) AS nodes, coalesce(array_agg(holder.name ORDER BY place)
-            FILTER (WHERE place <= 5), '{}') AS node_names
+    SELECT count(*) AS nodes, coalesce(array_agg(holder.name ORDER BY number)
+            FILTER (WHERE number <= 5), '{}') AS node_names
     FROM (
-        SELECT nodes.name, row_number() OVER (ORDER BY nodes.name) AS place
-        FROM nodes WHERE state = 'online' AND held_volumes @> ARRAY[
-            encode(sha256((address || '/' || encode(version, 'hex'))::bytea), 'hex')]
+        SELECT nodes.name, row_number() OVER (ORDER BY nodes.name) AS number
+        FROM nodes WHERE state = 'online' AND held_volumes @> ARRAY[key]
     ) AS holder
 ) AS holders
-WHERE task_id = :task_id
-ORDER BY name, version
+ORDER BY place

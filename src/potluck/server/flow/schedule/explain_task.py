@@ -26,8 +26,10 @@ _COMPLETE_REASONS = ("delayed", "back_off", "declined", "dependency", scheduler_
 async def explain(services: Services, account_id: AccountId, task_id: TaskId) -> Explanation:
     task = await view(services, account_id, task_id)
     explanation = await _explain(services, task_id, task)
+    if not task.requirements.volumes:
+        return explanation
     async with services.database.statement() as connection:
-        mounted = await volumes.list_of_task(connection, task_id)
+        mounted = await volumes.list_holders(connection, task.requirements.volumes)
     return replace(explanation, volumes=mounted)
 
 
