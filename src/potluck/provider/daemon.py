@@ -307,7 +307,6 @@ def _begin_duties(
 
     def registered(again: NodeRegistered) -> None:
         bench.receipts.bind(again)
-        parts.own_addresses.see(again.address)
         parts.devices.note(again.unbound)
 
     beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
