@@ -40,6 +40,8 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "submit_tasks": lambda _: {"tasks": [TASK]},
     "estimate_task": lambda _: TASK,
     "retry_task": lambda _: {},
+    # One item of three bytes, as in wire/item_file.py.
+    "append_items": lambda _: {"start": 0, "inputs": "AQAAAAAAAAAAAAAAAAAAAAMAAAAAAAAAZm9v"},
     "preview_action": lambda _: {"action": "cancel", "selection": {"name": "no such name"}},
     "apply_action": lambda _: {"action": "cancel", "tasks": [_NO_TASK]},
     "save_views": lambda _: {"views": [{"page": "tasks", "name": "mine", "query": "state=queued"}]},

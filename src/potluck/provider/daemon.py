@@ -332,9 +332,8 @@ def _begin_duties(
     ):
         duties.create_task(duty)
     rhythm = Rhythm(poll_seconds, settings.poll_rest_seconds, bench.reports.answered)
-    return duties.create_task(
-        acquire_forever(link, bench.held, bench.tell, news, rhythm, bench.streams)
-    )
+    polling = acquire_forever(link, bench.held, bench.tell, news, rhythm, bench.streams)
+    return duties.create_task(polling)
 
 
 async def _wait_for_stop(office: CommandContext, stop: asyncio.Event) -> None:

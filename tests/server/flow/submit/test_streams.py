@@ -160,8 +160,8 @@ async def test_bad_appends(pool: Pool) -> None:
     for inputs_, error in ((b"junk", InvalidInput), (inputs(), InvalidInput)):
         with pytest.raises(error):
             await append.append(pool.services, pool.alice, stream.id, AppendItems(1, inputs_))
-    with pytest.raises(NotFound):
-        await add(pool, array.id, 3, b"x")  # an array does not grow
+    with pytest.raises(Conflict, match="no call stream"):
+        await add(pool, array.id, 3, b"x")
     with pytest.raises(NotFound):
         new = AppendItems(1, inputs(b"x"))
         await append.append(pool.services, pool.bob, stream.id, new)

@@ -92,6 +92,8 @@ async def append(
         appended = await streams.append(
             connection, services.vault, account_id, task_id, new, stream_times(services.settings)
         )
+        if appended.outcome == "missing":
+            await tasks.get(connection, services.vault, task_id, account_id)
     await wake_nodes(services, appended.node_ids)
     if appended.has_pending:
         await services.live.wake(topics.SCHEDULE)
@@ -103,7 +105,7 @@ def _answer(task_id: TaskId, end: int, appended: streams.Appended) -> ItemsAppen
         case "appended" | "same":
             return ItemsAppended(end)
         case "missing":
-            raise tasks.no_such_task(task_id)
+            raise Conflict(f"{task_id} is no call stream.", "Submit the calls as another task.")
         case "other":
             raise Conflict(f"{task_id} has other items at this place.", "Append after the last.")
         case "gap":
