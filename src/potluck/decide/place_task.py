@@ -100,17 +100,14 @@ class TaskPlacer:
     ) -> TaskPlacement | BlockReason:
         outcome = self._one(task, account, may_use, first)
         if task.nodes == 1 and isinstance(outcome, Fit):
-            self._capacity.take(task, outcome)
-            return self._assignments(task, account, [outcome])
+            return self._assignments(task, account, [self._capacity.take(task, outcome)])
         fits: list[Fit] = []
         while isinstance(outcome, Fit) and len(fits) < task.nodes - 1:
-            self._capacity.take(task, outcome)
-            fits.append(outcome)
+            fits.append(self._capacity.take(task, outcome))
             taken = {fit.node_id for fit in fits}
             outcome = self._one(task, account, _except(taken, may_use), _except(taken, first))
         if isinstance(outcome, Fit):
-            self._capacity.take(task, outcome)
-            return self._assignments(task, account, [*fits, outcome])
+            return self._assignments(task, account, [*fits, self._capacity.take(task, outcome)])
         for fit in fits:
             self._capacity.untake(task, fit)
         return outcome
@@ -176,7 +173,7 @@ class TaskPlacer:
             task.id,
             fit.node_id,
             fit.shares,
-            task.requirements,
+            fit.requirements or task.requirements,
             task.limits,
             price,
             hold,

@@ -86,6 +86,7 @@ class FreeNode(Struct, frozen=True):
     volumes_bytes: int = 0  # the disk for volumes
     held_volumes: frozenset[str] = frozenset()  # the keys of those that it has already
     others_disk_in_memory: bool = False  # that of tasks of other accounts
+    gpu_share: float = 0.0  # the part of a GPU's share of the node that its task gets by default
 
     def disk_bytes_for(self, account_id: AccountId, requirements: Requirements) -> int:
         """The most disk that the task of the account could have; 0: not known."""

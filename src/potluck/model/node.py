@@ -102,3 +102,5 @@ class NodeDescription(Struct, frozen=True):
     volumes_bytes: MemoryBytes = 0  # disk for volumes; 0: tasks cannot mount any
     # Tasks of other accounts have their disk in memory: at most a third of the memory they request.
     others_disk_in_memory: bool = False
+    # The part of a GPU's share of cores, memory and disk that its task gets without requesting it.
+    gpu_share: Annotated[float, Meta(ge=0, le=1)] = 1.0

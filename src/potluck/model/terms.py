@@ -12,6 +12,7 @@ WALLET_PATTERN = f"^0x[0-9a-fA-F]{{40}}{END}"
 WalletText = Annotated[str, Meta(pattern=WALLET_PATTERN)]
 Wallets = Annotated[tuple[WalletText, ...], Meta(max_length=1_000)]
 IdleMinutes = Annotated[float, Meta(ge=0, le=7 * 24 * 60)]
+GpuShare = Annotated[float, Meta(ge=0, le=1)]
 MemoryShare = Annotated[float, Meta(ge=0.01, le=1)]
 Watts = Annotated[int, Meta(ge=1, le=100_000)]
 Fractions = Annotated[int, Meta(ge=1, le=1_000)]
@@ -89,6 +90,7 @@ class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     # Whether tasks of other accounts use the disk where only a watchdog limits them.
     others_on_disk: bool | UnsetType | None = UNSET
     network_month_bytes: NetworkBytes | UnsetType | None = UNSET  # of all tasks in a month
+    gpu_share: GpuShare | UnsetType | None = UNSET  # of the node, for tasks with a whole GPU
 
 
 class Order(StrEnum):

@@ -269,9 +269,8 @@ def for_earlier_server(message: Struct) -> Struct:
         case RegisterNode(description=node):
             sandbox = replace(node.sandbox, takes_stdin=False)
             devices = tuple(map(_earlier_device, node.devices))
-            earlier = replace(
-                node, sandbox=sandbox, devices=devices, volumes_bytes=0, others_disk_in_memory=False
-            )
+            known = replace(node, sandbox=sandbox, devices=devices, volumes_bytes=0)
+            earlier = replace(known, others_disk_in_memory=False, gpu_share=1.0)
             return replace(message, description=_with_safe_disk(earlier, node))
         case Heartbeat():
             return replace(message, receipts=(), volumes=())

@@ -467,6 +467,28 @@ async def test_a_share_of_a_processor_is_priced_as_a_share(pool: Pool) -> None:
     assert [each.hold_micro for each in (await pool.plan()).assigned] == [1_000]
 
 
+async def test_a_whole_gpu_brings_its_share_of_the_node(pool: Pool) -> None:
+    node = await pool.offer(devices=2)
+    plain, small = await pool.submit(), await pool.submit(cores=2, memory_bytes=2 * GIB)
+    await pool.plan()
+    grants = {grant.task_id: grant.requirements for grant in await pool.fetch(node.node_id)}
+    given = grants[plain.id]
+    assert (given.cores, given.memory_bytes, given.disk_bytes) == (4, 8 * GIB, 8 * GIB)
+    given = grants[small.id]
+    assert (given.cores, given.memory_bytes, given.disk_bytes) == (2, 2 * GIB, 8 * GIB)
+    used = "SELECT ARRAY[used_cores, used_memory_bytes, used_disk_bytes]::bigint[] FROM nodes"
+    assert await pool.sql(used) == [6, 10 * GIB, 16 * GIB]
+    await pool.check()
+
+
+async def test_an_owner_may_keep_the_share_of_a_gpu(pool: Pool) -> None:
+    node = await pool.offer(devices=2, gpu_share=0.0)
+    await pool.submit()
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    assert (grant.requirements.cores, grant.requirements.memory_bytes) == (1, GIB)
+
+
 async def test_a_node_that_comes_back_smaller_is_not_over_committed(pool: Pool) -> None:
     node = await pool.offer(devices=4)
     for _ in range(3):

@@ -14,6 +14,7 @@ from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.candidates import Accept, Candidates
 from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Fit, Refusal, named_wallets
+from potluck.decide.pool.gpu_share import with_gpu_share
 from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.decide.pool.node_index import NodeIndex
 from potluck.decide.pool.permission import NodePermission
@@ -169,13 +170,17 @@ class PoolCapacity:
         """A cheap check whether `find` may succeed; hardly ever true in vain."""
         return self._candidates_of(task).could_fit(self.pool)
 
-    def take(self, task: WaitingTask, fit: Fit) -> None:
-        """Takes the placement out of the capacity until the next `put_node`."""
+    def take(self, task: WaitingTask, fit: Fit) -> Fit:
+        """Takes the placement out of the capacity until the next `put_node`; returns it with what
+        the task really gets."""
         capacity = self._node_capacity(fit.node_id)
-        self.pool.take(capacity, task.requirements, fit.shares, task.account_id)
+        amounts = with_gpu_share(task.requirements, capacity, fit.shares, task.account_id)
+        self.pool.take(capacity, amounts, fit.shares, task.account_id)
+        return replace(fit, requirements=amounts)
 
     def untake(self, task: WaitingTask, fit: Fit) -> None:
-        self.pool.give(self._node_capacity(fit.node_id), task.requirements, fit.shares)
+        amounts = fit.requirements or task.requirements
+        self.pool.give(self._node_capacity(fit.node_id), amounts, fit.shares)
 
     def give(self, attempt: RunningAttempt) -> None:
         """Frees the resources of an ended attempt, where the node is not read again."""

@@ -259,6 +259,7 @@ def describe_node(
         devices=tuple(replace(device, terms=terms[device.uuid]) for device in devices),
         labels=settings.labels,
         others_disk_in_memory=disk.others_disk_in_memory,
+        gpu_share=limits.gpu_share,
     )
 
 

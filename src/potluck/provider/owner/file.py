@@ -45,6 +45,8 @@ class NodeLimits(Struct, frozen=True):
     # Whether tasks of other accounts use the disk where only a watchdog limits them.
     others_on_disk: bool = False
     network_month_bytes: int | None = None  # that all tasks together move in a month
+    # The part of a GPU's share of cores, memory and disk that its task gets without requesting it.
+    gpu_share: float = 1.0
 
 
 class OwnerValues(Struct, frozen=True):

@@ -376,6 +376,15 @@ KEYS: tuple[OwnerSetting, ...] = (
         True,
     ),
     OwnerSetting(
+        "gpu_share",
+        "gpu_share",
+        "How much of a GPU's share of cores, ram and disk its task gets if it requests nothing.",
+        "0.8",
+        _number,
+        _spell_number,
+        True,
+    ),
+    OwnerSetting(
         "others_on_disk",
         "others_on_disk",
         "Let tasks of other accounts use the disk where only a watchdog limits them; no: memory.",

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.decide.arrays.items import ArrayPart, HeldRange
 from potluck.decide.charges import Billable
@@ -123,7 +124,7 @@ async def fetch(
             row["consumer_id"],
             row["wallet"],
             content.spec,
-            codec.decode_stored(row["requirements"], Requirements),
+            _reserved(row),
             codec.decode_stored(row["limits"], Limits),
             codec.decode_stored(row["devices"], list[GrantedDevice]),
             [ItemRange(part.lower, part.upper) for part in row["remaining"]],
@@ -146,6 +147,13 @@ async def fetch(
 class _TaskContent(Struct, frozen=True):
     spec: TaskSpec
     secrets: dict[str, str]
+
+
+def _reserved(row: Any) -> Requirements:
+    """With what was reserved for the attempt, which may be more than its task requested."""
+    requirements = codec.decode_stored(row["requirements"], Requirements)
+    amounts = {name: row[name] for name in ("cores", "memory_bytes", "disk_bytes")}
+    return replace(requirements, **amounts)
 
 
 def _open(vault: Vault, row: Any) -> _TaskContent | None:

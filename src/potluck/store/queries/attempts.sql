@@ -48,6 +48,7 @@ WITH granted AS (
         attempts.remaining, tasks.items AS items_total, attempts.is_reclaimable, tasks.traceparent,
         attempts.price_micro_per_hour, tasks.is_stream,
         CASE WHEN NOT attempts.has_share THEN attempts.line END AS line,
+        attempts.cores, attempts.memory_bytes, attempts.disk_bytes,
         (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
             FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint,
         (SELECT coalesce(jsonb_agg(jsonb_build_object('device_id', device_id, 'uuid', devices.uuid,

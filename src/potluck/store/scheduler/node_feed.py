@@ -161,6 +161,7 @@ class NodeFeed:
             volumes_bytes=row["volumes_bytes"],
             held_volumes=frozenset(row["held_volumes"]),
             others_disk_in_memory=row["others_disk_in_memory"],
+            gpu_share=row["gpu_share"],
         )
 
     def _running(self, node_id: NodeId, attempt: "_Attempt") -> RunningAttempt:

@@ -1,0 +1,81 @@
+"""A task with whole GPUs gets their share of the node, unless it says what it needs."""
+
+from typing import Any
+
+import pytest
+
+from potluck.decide.placement import PLACEMENTS
+from potluck.decide.pool.capacity import PoolCapacity
+from potluck.model.task import GIB, MIB, Requirements
+from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
+
+FOUR = tuple(gpu(f"g{number}") for number in range(4))
+TOTALS: dict[str, Any] = {
+    "cores": 32,
+    "free_cores": 32,
+    "memory_bytes": 128 * GIB,
+    "free_memory_bytes": 128 * GIB,
+    "disk_bytes": 400 * GIB,
+    "free_disk_bytes": 400 * GIB,
+    "gpu_share": 1.0,
+}
+
+
+def amounts(given: Requirements | None) -> tuple[int, float, float]:
+    assert given is not None
+    return given.cores, given.memory_bytes / GIB, given.disk_bytes / GIB
+
+
+def taken(pool: PoolCapacity, **wanted: Any) -> tuple[int, float, float]:
+    asking = task(**wanted)
+    found = pool.find(asking)
+    assert found is not None
+    return amounts(pool.take(asking, found).requirements)
+
+
+def pool_of(*devices: Any, **changes: Any) -> PoolCapacity:
+    pool = PoolCapacity(PLACEMENTS["fragmentation"]())
+    pool.put_node(node("n1", *(devices or FOUR), **{**TOTALS, **changes}))
+    return pool
+
+
+@pytest.mark.parametrize(
+    ("wanted", "changes", "given"),
+    [
+        ({}, {}, (8, 32, 100)),
+        ({"device_count": 2}, {}, (16, 64, 200)),
+        # What was requested stays as it is, smaller or larger.
+        ({"cores": 2, "memory_bytes": 2 * GIB}, {}, (2, 2, 100)),
+        ({"cores": 30, "disk_bytes": GIB}, {}, (30, 32, 1)),
+        # A fraction keeps the defaults.
+        ({"device_milli": 500}, {}, (1, 1, 0.25)),
+        ({}, {"gpu_share": 0.5}, (4, 16, 50)),
+        ({}, {"gpu_share": 0.0}, (1, 1, 0.25)),
+        # No more than is free, and no less than it would have anyway.
+        ({}, {"free_cores": 3, "free_memory_bytes": GIB, "free_disk_bytes": GIB}, (3, 1, 1)),
+        ({}, {"others_disk_in_memory": True, "account_id": BOB}, (8, 32, 32 / 3)),
+        ({}, {"others_disk_in_memory": True, "account_id": ALICE}, (8, 32, 100)),
+    ],
+)
+def test_what_a_task_gets(
+    wanted: dict[str, Any], changes: dict[str, Any], given: tuple[int, float, float]
+) -> None:
+    assert taken(pool_of(**changes), **wanted) == pytest.approx(given, abs=MIB / GIB)
+
+
+def test_all_gpus_together_get_the_node_and_give_it_back() -> None:
+    pool = pool_of()
+    asking = [task(f"t{number}") for number in range(4)]
+    fits = []
+    for each in asking:
+        found = pool.find(each)
+        assert found is not None
+        fits.append(pool.take(each, found))
+    assert [amounts(fit.requirements) for fit in fits] == [(8, 32, 100)] * 4
+    for each, fit in zip(asking, fits, strict=True):
+        pool.untake(each, fit)
+    assert taken(pool, device_count=4) == (32, 128, 400)
+
+
+def test_a_processor_keeps_the_defaults() -> None:
+    assert taken(pool_of(cpu("c1"))) == (1, 1, 0.25)
