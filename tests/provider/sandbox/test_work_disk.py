@@ -1,5 +1,6 @@
 """The work directory of a run is on the owner's disk, with a limit, and goes with the run."""
 
+import gc
 import os
 import signal
 from functools import partial
@@ -168,3 +169,13 @@ async def test_owners_may_let_others_use_a_watched_directory(tmp_path: Path) -> 
         assert disk.mechanism == mechanism
         await disks.give_back(disk)
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_root
+async def test_a_driver_that_is_dropped_leaves_no_loop_device(tmp_path: Path) -> None:
+    disks = WorkDisks(tmp_path, lambda: False)
+    await disks.probe()
+    assert len(loops(tmp_path)) == 1
+    del disks
+    gc.collect()
+    await_true(lambda: not loops(tmp_path), "what it had prepared is gone")

@@ -80,6 +80,7 @@ def view_from_provider(status: ProviderStatus) -> MachineView:
         remarks=(
             *_warm_interpreters(status),
             *_month(status),
+            _disk(status),
             f"Your terms are in {status.terms_file}.",
         ),
     )
@@ -100,6 +101,13 @@ def _month(status: ProviderStatus) -> tuple[str, ...]:
         return ()
     of = "" if most is None else f" of {show_bytes(most)}"
     return (f"Tasks have {show_bytes(used)}{of} of network in this month.",)
+
+
+def _disk(status: ProviderStatus) -> str:
+    offered = f"Tasks together can have {show_bytes(status.disk_bytes)} of disk"
+    if status.limits.disk_bytes is not None and status.limits.disk_bytes > status.disk_bytes:
+        offered += f" of the {show_bytes(status.limits.disk_bytes)} that you set: no more is free"
+    return f"{offered}. Sandbox {status.sandbox.driver}, disk limited by {status.sandbox.disk}."
 
 
 def _version_difference(status: ProviderStatus) -> tuple[str, ...]:

@@ -123,6 +123,7 @@ class CommandHandler:
             warm=office.bench.warm(),
             limits=office.rules.limits,
             network_used_bytes=office.rules.network_used_bytes(),
+            disk_bytes=description.disk_bytes,
         )
 
     def _problem(self) -> str:

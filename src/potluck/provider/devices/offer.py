@@ -83,11 +83,8 @@ class NodeOffer:
         return not self.sandbox.is_safe_for_strangers
 
     def describe(self) -> NodeDescription:
-        offered = self._offered_disk()
-        self._disk_bytes, self._terms = offered.disk_bytes, self._rules.all_offered()
-        described = describe_node(
-            *(self._settings, self._devices.values(), self.sandbox, self._rules, offered)
-        )
+        facts = (self._settings, self._devices.values(), self.sandbox, self._rules)
+        described = describe_node(*facts, self._offered_disk())
         return replace(
             described,
             sandbox=_without_images(self.sandbox, self._rules),
@@ -115,8 +112,10 @@ class NodeOffer:
         self._statuses, self._wish = statuses, wish
 
     def registration(self) -> RegisterNode:
+        description = self.describe()
+        self._disk_bytes, self._terms = description.disk_bytes, self._rules.all_offered()
         return RegisterNode(
-            self.describe(),
+            description,
             load_node_id(self._settings.data_directory, self._settings.url),
             self.own_tasks_only,
             protocol=PROTOCOL,

@@ -8,6 +8,7 @@ gets a tmpfs instead, unless the owner lets it use the disk. Neither is shared b
 import asyncio
 import os
 import secrets
+import weakref
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol
@@ -178,6 +179,8 @@ class WorkDisks:
         self._filling: set[int] = set()  # sizes
         self._working: set[asyncio.Task[None]] = set()
         self._taken: set[WorkDisk] = set()
+        # A driver that is replaced by another one leaves no loop devices behind.
+        weakref.finalize(self, _close_all, self._spares)
         self.problem = ""  # why there are no images
 
     @property
@@ -305,6 +308,11 @@ class WorkDisks:
         if self._working:
             await asyncio.wait(self._working)
         await asyncio.to_thread(remove_leftovers, self._directory)
+
+
+def _close_all(spares: dict[int, DiskImage]) -> None:
+    while spares:
+        spares.popitem()[1].close()
 
 
 def largest_file_bytes(confinement: Confinement) -> int:
