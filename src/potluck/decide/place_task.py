@@ -169,17 +169,19 @@ class TaskPlacer:
         if price:
             seconds = self._settle_times.funded_seconds(task.limits.run_seconds * count)
             hold = hold_micro(price, seconds)
+        reserved = fit.requirements or task.requirements
         return Assignment(
             task.id,
             fit.node_id,
             fit.shares,
-            fit.requirements or task.requirements,
+            reserved,
             task.limits,
             price,
             hold,
             items,
             run_seconds(task) * count,
             task.kind,
+            None if reserved is task.requirements else task.requirements,
         )
 
 

@@ -153,6 +153,7 @@ class Assignment(Struct, frozen=True, gc=False):
     items: ItemRange | None = None
     expected_seconds: float = 0.0  # of all its items
     kind: str = TaskKind.SCRIPT.value
+    requested: Requirements | None = None  # if `requirements` has more, the share of its GPUs
 
     def running(
         self, attempt_id: AttemptId, account_id: AccountId, expected_end: float
@@ -164,7 +165,7 @@ class Assignment(Struct, frozen=True, gc=False):
             *(attempt_id, self.task_id, account_id, self.node_id, self.shares),
             *amounts,
             expected_end,
-            needed if self.items is None else None,
+            (self.requested or needed) if self.items is None else None,
             self.kind,
             self.price_micro_per_hour,
         )

@@ -6,8 +6,10 @@ import pytest
 
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.pool.capacity import PoolCapacity
+from potluck.model.ids import AttemptId
 from potluck.model.task import GIB, MIB, Requirements
 from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
+from tests.decide.schedulers import NOW, scheduler
 
 FOUR = tuple(gpu(f"g{number}") for number in range(4))
 TOTALS: dict[str, Any] = {
@@ -79,3 +81,13 @@ def test_all_gpus_together_get_the_node_and_give_it_back() -> None:
 
 def test_a_processor_keeps_the_defaults() -> None:
     assert taken(pool_of(cpu("c1"))) == (1, 1, 0.25)
+
+
+def test_what_was_requested_decides_who_may_follow_in_its_line() -> None:
+    pool = scheduler()
+    pool.put_node(node("n1", *FOUR, **TOTALS))
+    pool.put_task(task("t1"))
+    (assigned,) = pool.plan(NOW, 10).assignments
+    assert amounts(assigned.requirements) == (8, 32, 100)
+    running = assigned.running(AttemptId("a1"), ALICE, 1.0)
+    assert (running.cores, running.requirements) == (8, task("t1").requirements)

@@ -5,6 +5,7 @@ reservation, and what it says when it is asked.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -23,6 +24,8 @@ _LATER = tuple(
     f',"{name}":{msgspec.json.encode(getattr(Requirements(), name)).decode()}'.encode()
     for name in ("volumes", "network", "network_bytes", "own_wallet")
 )
+# Of assignments, which came later, too.
+_LAST_FIELDS = re.compile(rb',"kind":"\w+","requested":null')
 
 
 class Recorder:
@@ -33,7 +36,7 @@ class Recorder:
         encoded = _ENCODER.encode(seen)
         for field in _LATER:
             encoded = encoded.replace(field, b"")
-        self._digest.update(encoded)
+        self._digest.update(_LAST_FIELDS.sub(b"", encoded))
 
     @property
     def digest(self) -> str:

@@ -37,7 +37,7 @@ async def test_the_next_tasks_come_with_the_first_and_reserve_nothing(pool: Pool
     _, (first, *ahead) = await line(pool, 4)
     assert [first.line, *(grant.line for grant in ahead)] == [None, *[first.attempt_id] * 3]
     assert [grant.devices for grant in ahead] == [first.devices] * 3
-    assert await pool.sql("SELECT used_cores FROM nodes") == 1
+    assert await pool.sql("SELECT used_cores FROM nodes") == 8, "the share of its GPU, once"
     assert await pool.sql("SELECT free_milli FROM devices") == 0
     await pool.check()
 
