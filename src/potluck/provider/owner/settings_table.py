@@ -51,6 +51,10 @@ class OwnerSetting(Struct, frozen=True):
         return f"Write it like {self.name}={self.example}."
 
 
+def _node_flag(name: str, field: str, meaning: str, example: str) -> OwnerSetting:
+    return OwnerSetting(name, field, meaning, example, _flag, _as_it_is, True)
+
+
 def key_named(name: str) -> OwnerSetting:
     """The key of this name; InvalidInput lists all keys."""
     for key in KEYS:
@@ -348,14 +352,11 @@ KEYS: tuple[OwnerSetting, ...] = (
         _as_it_is,
         True,
     ),
-    OwnerSetting(
+    _node_flag(
         "containers",
         "has_containers",
         "Run container images, if there is a container engine.",
         "no",
-        _flag,
-        _as_it_is,
-        True,
     ),
     OwnerSetting(
         "images",
@@ -366,32 +367,19 @@ KEYS: tuple[OwnerSetting, ...] = (
         _spell_words,
         True,
     ),
+    _node_flag("pull_images", "pulls_images", "Pull images that are not on this machine.", "yes"),
     OwnerSetting(
-        "pull_images",
-        "pulls_images",
-        "Pull images that are not on this machine.",
-        "yes",
-        _flag,
-        _as_it_is,
-        True,
-    ),
-    OwnerSetting(
-        "gpu_share",
-        "gpu_share",
+        *("gpu_share", "gpu_share"),
         "How much of a GPU's share of cores, ram and disk its task gets if it requests nothing.",
         "0.8",
         _number,
         _spell_number,
         True,
     ),
-    OwnerSetting(
-        "others_on_disk",
-        "others_on_disk",
+    _node_flag(
+        *("others_on_disk", "others_on_disk"),
         "Let tasks of other accounts use the disk where only a watchdog limits them; no: memory.",
         "yes",
-        _flag,
-        _as_it_is,
-        True,
     ),
     OwnerSetting(
         "network_per_month",
