@@ -98,7 +98,7 @@ class Bench(NamedTuple):
             name: value for name, value in samples.items() if "statement_seconds_count" in name
         }
         counts = {
-            "requests": sum(v for n, v in samples.items() if "request_seconds_count" in n),
+            "requests": sum(v for n, v in samples.items() if "http_requests_total" in n),
             "statements": sum(v for n, v in statements.items() if "transaction" not in n),
             **asyncio.run(self._database_counts()),
             **{f"{name}_cpu_ms": _cpu_ms(process) for name, process in self.processes.items()},
