@@ -30,6 +30,9 @@ WITH gone AS (
     DELETE FROM results
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM results WHERE task_id = :task_id LIMIT :limit))
     RETURNING number
+), inputs AS (
+    -- Of a call stream: few, since it is short.
+    DELETE FROM item_batches WHERE task_id = :task_id
 )
 SELECT count(*) FROM gone
 
