@@ -28,6 +28,7 @@ export interface Form {
   priority: string;
   items: string;
   volumes: string;
+  network: string;
 }
 
 export const EMPTY_FORM: Form = {
@@ -50,6 +51,7 @@ export const EMPTY_FORM: Form = {
   priority: "0",
   items: "",
   volumes: "",
+  network: "",
 };
 
 export type Problems = Partial<Record<keyof Form, string>>;
@@ -86,6 +88,7 @@ export function readForm(form: Form, template?: TaskRequest): { request: TaskReq
     ...withValue("cores", check("cores", whole(1, 4096), "A whole number from 1 to 4096.")),
     ...withValue("memory_bytes", check("ram", parseBytes, size)),
     ...withValue("disk_bytes", check("disk", parseBytes, size)),
+    ...withValue("network", form.network.trim() === "" ? undefined : form.network.split(/[,\s]+/).filter(Boolean)),
     ...withValue("volumes", check("volumes", readVolumes, "Write it like NAME:/data or NAME@VERSION:/data.")),
   };
   const seconds = check("time", parseDuration, "Write it like 30m, 6h or 2d.");
@@ -160,5 +163,6 @@ export function formOf(request: TaskRequest): Form {
     priority: String(request.priority ?? 0),
     items: request.items == null ? "" : String(request.items),
     volumes: writeVolumes(needs.volumes ?? []),
+    network: (needs.network ?? []).join(", "),
   };
 }

@@ -105,6 +105,7 @@ function DeviceCard({ node, device }: { node: Node; device: Device }) {
         {description.vendor}, {formatBytes(description.memory_bytes)}, {description.interface}
         {description.driver && `, ${description.driver}`}
         {device.free_milli < 1000 && `, ${String(100 - device.free_milli / 10)} % in use by tasks`}
+        {description.terms.network.length > 0 && `, network for tasks: ${description.terms.network.join(", ")}`}
         {device.why && `. ${device.why}`}
         {!node.is_mine && <>, <Price microPerHour={description.terms.price_micro_per_hour} /></>}
       </p>

@@ -263,9 +263,10 @@ function Needs({ form, set, problems }: { form: Form; set: (change: Partial<Form
       )}
       <details className="mt-4">
         <summary className="text-sm font-medium text-accent">More</summary>
-        <div className="mt-3 grid gap-3 sm:grid-cols-2 xl:grid-cols-4">
+        <div className="mt-3 grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
           {text("name", "Name", "In lists. Empty: as the file.")}
           {text("labels", "Labels", "The machine must have them.", "region=eu")}
+          {text("network", "Network", "Hosts that it may reach. Empty: none.", "pypi.org")}
           {text("priority", "Priority", "From -100 to 100.")}
           {text("items", "Items", "An array: runs once for each.", "200")}
         </div>

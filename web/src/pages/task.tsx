@@ -198,6 +198,7 @@ function Details({ task }: { task: Task }) {
     ...(needs.device_memory_bytes > 0 ? [["Device memory", formatBytes(needs.device_memory_bytes)] as [string, string]] : []),
     ...(needs.max_price_micro_per_hour !== null ? [["Highest price", <><Credits micro={needs.max_price_micro_per_hour} /> an hour</>] as [string, React.ReactNode]] : []),
     ["Cores, memory, disk", `${plural(needs.cores, "core")}, ${formatBytes(needs.memory_bytes)}, ${formatBytes(needs.disk_bytes)}`],
+    ...(needs.network.length > 0 ? [["Network", `${needs.network.join(", ")}, at most ${formatBytes(needs.network_bytes)}`] as [string, string]] : []),
     ...(needs.volumes.length > 0 ? [["Volumes", writeVolumes(needs.volumes)] as [string, string]] : []),
     ...(needs.labels.length > 0 ? [["Labels", needs.labels.join(", ")] as [string, string]] : []),
     ["Time limit", formatDuration(task.limits.run_seconds)],

@@ -57,7 +57,7 @@ function AttemptCard({ task, attempt }: { task: Task; attempt: Attempt }) {
           <Use name="Processor" text={formatDuration(usage.cpu_seconds)} share={usage.run_seconds > 0 ? usage.cpu_seconds / usage.run_seconds / task.requirements.cores : 0} of={`on ${String(task.requirements.cores)} core${task.requirements.cores === 1 ? "" : "s"}`} />
           <Use name="Device" text={formatDuration(usage.device_seconds)} share={usage.run_seconds > 0 ? usage.device_seconds / usage.run_seconds : 0} of={usage.energy_joules === null ? "busy" : `busy, ${(usage.energy_joules / 3600).toLocaleString(undefined, { maximumFractionDigits: 1 })} Wh`} />
           <p className="col-span-full text-xs text-soft">
-            Prepared in {formatDuration(usage.prepare_seconds)}, {formatBytes(usage.input_bytes)} in, {formatBytes(usage.output_bytes)} out, {formatBytes(usage.log_bytes)} of log.
+            Prepared in {formatDuration(usage.prepare_seconds)}, {formatBytes(usage.input_bytes)} in, {formatBytes(usage.output_bytes)} out, {formatBytes(usage.log_bytes)} of log{usage.network_bytes > 0 && `, ${formatBytes(usage.network_bytes)} over the network`}.
           </p>
         </div>
       )}
