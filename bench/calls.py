@@ -38,7 +38,7 @@ from potluck.server.postgres import EmbeddedPostgres
 
 THREADS = 64
 _STATEMENTS, _REQUESTS = "potluck_database_statement_seconds_count", "potluck_http_requests_total"
-_COUNT = re.compile(rf"^({_STATEMENTS}|{_REQUESTS})(?:\{{[^}}]*\}})? (\S+)$", re.MULTILINE)
+_COUNT = re.compile(rf"^({_STATEMENTS}|{_REQUESTS})(?:\{{.*\}})? (\S+)$", re.MULTILINE)
 
 
 def nothing(number: int) -> int:
