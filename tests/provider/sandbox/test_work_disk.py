@@ -179,3 +179,23 @@ async def test_a_driver_that_is_dropped_leaves_no_loop_device(tmp_path: Path) ->
     del disks
     gc.collect()
     await_true(lambda: not loops(tmp_path), "what it had prepared is gone")
+
+
+@needs_root
+async def test_the_size_of_runs_can_be_read_while_an_image_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = WorkDisks(tmp_path, lambda: False)
+    await disks.probe()
+    disk = await disks.take(confinement())
+    disk.detach()
+    release, sizes = disk.release, []
+
+    def release_and_read() -> None:
+        release()
+        sizes.append(disks.held_bytes)
+
+    monkeypatch.setattr(disk, "release", release_and_read)
+    await disks.give_back(disk)
+    await disks.reap()
+    assert sizes == [0]

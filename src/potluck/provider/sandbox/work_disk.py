@@ -236,8 +236,9 @@ class WorkDisks:
 
     async def _replace(self, disk: ImageDisk) -> None:
         await self._fill(disk.limit_bytes)
-        await asyncio.to_thread(disk.release)
+        # First, since `held_bytes` must not ask about descriptors that the thread has closed.
         self._taken.discard(disk)
+        await asyncio.to_thread(disk.release)
 
     async def _take_image(self, size_bytes: int) -> ImageDisk:
         spare = self._spares.pop(size_bytes, None)
