@@ -181,13 +181,18 @@ class NodeServerClient:
             return ""
 
     async def acquire(
-        self, held: ListHeld, wait_seconds: float, streams: ListStreams = lambda: ()
+        self,
+        held: ListHeld,
+        wait_seconds: float,
+        streams: ListStreams = lambda: (),
+        beat: Callable[[], Heartbeat | None] = lambda: None,
     ) -> LeasesGranted:
+        def encode() -> bytes:
+            asked = AcquireLeases(held(), wait_seconds, streams=streams(), beat=beat())
+            return self._skews.encode(asked)
+
         return await self._persist(
-            routes.ACQUIRE_LEASES,
-            lambda: self._skews.encode(AcquireLeases(held(), wait_seconds, streams=streams())),
-            LeasesGranted,
-            patience=self._patience(wait_seconds),
+            routes.ACQUIRE_LEASES, encode, LeasesGranted, patience=self._patience(wait_seconds)
         )
 
     async def heartbeat(self, beat: Callable[[], Heartbeat]) -> HeartbeatAnswer:
