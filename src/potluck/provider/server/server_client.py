@@ -187,20 +187,16 @@ class NodeServerClient:
         streams: ListStreams = lambda: (),
         beat: Callable[[], Heartbeat | None] = lambda: None,
     ) -> LeasesGranted:
-        def encode() -> bytes:
-            asked = AcquireLeases(held(), wait_seconds, streams=streams(), beat=beat())
-            return self._skews.encode(asked)
+        def poll() -> bytes:
+            return self._skews.encode(AcquireLeases(held(), wait_seconds, 100, streams(), beat()))
 
-        return await self._persist(
-            routes.ACQUIRE_LEASES, encode, LeasesGranted, patience=self._patience(wait_seconds)
-        )
+        patience = self._patience(wait_seconds)
+        return await self._persist(routes.ACQUIRE_LEASES, poll, LeasesGranted, patience=patience)
 
     async def heartbeat(self, beat: Callable[[], Heartbeat]) -> HeartbeatAnswer:
+        patience = aiohttp.ClientTimeout(total=self._settings.beat_answer_seconds)
         return await self._persist(
-            routes.HEARTBEAT,
-            lambda: self._skews.encode(beat()),
-            HeartbeatAnswer,
-            patience=aiohttp.ClientTimeout(total=self._settings.beat_answer_seconds),
+            routes.HEARTBEAT, lambda: self._skews.encode(beat()), HeartbeatAnswer, patience=patience
         )
 
     async def answer_challenges(self, answers: ChallengeAnswers) -> ChallengesAnswered:
