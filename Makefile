@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-calls bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-tasks bench-dashboard bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
+.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-nodes bench-map bench-calls bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-tasks bench-dashboard bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -51,6 +51,9 @@ fuzz: $(VENV)/.dev  ## tens of thousands of wrong requests to a server of its ow
 fuzz-cost: $(VENV)/.dev  ## the most expensive request of each operation, and what a bystander waits, as JSON (ARGS="--seconds 60")
 	@$(RUN)/python -m tests.fuzz.cost.run $(ARGS)
 
+bench: $(VENV)/.dev  ## Potluck and its peers in turns, as a table, JSON and a plot (ARGS="--rounds 1 --peers DIR")
+	@$(RUN)/python -m bench.compare $(ARGS)
+
 bench-junk: $(VENV)/.dev  ## how long junk to every open route takes, as JSON
 	@$(RUN)/python -m bench.junk $(ARGS)
 
@@ -65,6 +68,9 @@ bench-scheduler: $(VENV)/.dev  ## decisions a second, as JSON (ARGS="--gpus 1000
 
 bench-idle: $(VENV)/.dev  ## what a provider costs while it waits for work, as JSON (ARGS="--seconds 60")
 	@$(RUN)/python -m bench.idle $(ARGS)
+
+bench-nodes: $(VENV)/.dev  ## what 4,000 connected idle nodes cost the server, as JSON and a plot (ARGS="--seconds 60")
+	@$(RUN)/python -m bench.nodes $(ARGS)
 
 bench-map: $(VENV)/.dev  ## how many small items a second a map does, as JSON
 	@$(RUN)/python -m bench.map $(ARGS)

@@ -92,6 +92,7 @@ class FakeServer:
         self.log_cap_bytes = 2**30
         self.is_silent = False
         self.has_wishes = False
+        self.takes_beats = True  # those in polls
         self.bound_elsewhere: set[str] = set()
         self.leave_seconds = 0.0
         self.fails_with: PotluckError | None = None
@@ -215,7 +216,8 @@ class FakeServer:
                 answer = self._news(held)
         except TimeoutError:
             pass
-        return 200, replace(answer, has_wishes=self.has_wishes)
+        took_beat = self.takes_beats and asked.beat is not None
+        return 200, replace(answer, has_wishes=self.has_wishes, took_beat=took_beat)
 
     def _here(self, grant: Grant) -> Grant:
         """Of a device that the node has, where it has said that it has any."""

@@ -24,6 +24,10 @@ class Listener(Protocol):
         """The same without waiting."""
         ...
 
+    def wake(self) -> None:
+        """Wakes this listener alone."""
+        ...
+
 
 class Live(Protocol):
     """Shared by all instances of one server, or private to the only one."""

@@ -14,7 +14,7 @@ class Listeners:
 
     def wake(self, topic: str) -> None:
         for listener in self._by_topic.get(topic, ()):
-            listener.event.set()
+            listener.wake()
 
     def wake_all(self) -> None:
         for topic in self._by_topic:
@@ -49,6 +49,9 @@ class _Woken:
         except TimeoutError:
             return False
         return self.take_wake()
+
+    def wake(self) -> None:
+        self.event.set()
 
     def take_wake(self) -> bool:
         is_woken = self.event.is_set()

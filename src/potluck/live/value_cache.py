@@ -7,12 +7,20 @@ lost, a value is dropped when its time is over. Nothing of it is in Redis.
 
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from potluck.live.interface import Listener
 
 V = TypeVar("V")
+
+
+class _KeptValue(Generic[V]):
+    __slots__ = ("read_at", "used_at", "value")
+
+    def __init__(self, value: V, read_at: float) -> None:
+        self.value = value
+        self.read_at = self.used_at = read_at
 
 
 class ValueCache(Generic[V]):
@@ -29,7 +37,7 @@ class ValueCache(Generic[V]):
         self._seconds = seconds
         self._most = most
         self._clock = clock
-        self._values: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
+        self._values: OrderedDict[Hashable, _KeptValue[V]] = OrderedDict()
         self._drops = 0
 
     async def load(self, key: Hashable, read: Callable[[], Awaitable[V]]) -> V:
@@ -37,8 +45,9 @@ class ValueCache(Generic[V]):
         self._drop_if_woken()
         kept = self._values.get(key)
         now = self._clock()
-        if kept is not None and now - kept[0] < self._seconds:
-            return kept[1]
+        if kept is not None and now - kept.read_at < self._seconds:
+            kept.used_at = now
+            return kept.value
         drops = self._drops
         value = await read()
         self._drop_if_woken()
@@ -47,10 +56,38 @@ class ValueCache(Generic[V]):
             self._keep(key, now, value)
         return value
 
+    def __len__(self) -> int:
+        return len(self._values)
+
+    async def renew(
+        self,
+        unused_seconds: float,
+        find_changed: Callable[[Mapping[Hashable, V]], Awaitable[Collection[Hashable]]],
+    ) -> None:
+        """Keeps all values as if they had just been read, but those that `find_changed` names.
+
+        Values that nobody has used for `unused_seconds` are dropped.
+        """
+        self._drop_if_woken()
+        drops, now = self._drops, self._clock()
+        for key in [k for k, kept in self._values.items() if now - kept.used_at > unused_seconds]:
+            del self._values[key]
+        values = dict(self._values)
+        changed = await find_changed({key: kept.value for key, kept in values.items()})
+        self._drop_if_woken()
+        # A wake-up meanwhile may be for a change that the read did not see.
+        if drops != self._drops:
+            return
+        for key, kept in values.items():
+            if key not in changed:
+                kept.read_at = max(kept.read_at, now)
+            elif self._values.get(key) is kept:
+                del self._values[key]
+
     def _keep(self, key: Hashable, now: float, value: V) -> None:
         if self._listener is None or not self._seconds:
             return
-        self._values[key] = (now, value)
+        self._values[key] = _KeptValue(value, now)
         self._values.move_to_end(key)
         while len(self._values) > self._most:
             self._values.popitem(last=False)

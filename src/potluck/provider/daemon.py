@@ -332,7 +332,7 @@ def _begin_duties(
     ):
         duties.create_task(duty)
     rhythm = Rhythm(poll_seconds, settings.poll_rest_seconds, bench.reports.answered)
-    polling = acquire_forever(link, bench.held, bench.tell, news, rhythm, bench.streams)
+    polling = acquire_forever(link, tidings, bench.tell, office.pulse, rhythm, bench.streams)
     return duties.create_task(polling)
 
 

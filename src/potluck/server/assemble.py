@@ -41,6 +41,7 @@ from potluck.server.http.server import RunningHttp, http_server, wait_for_first
 from potluck.server.http.tls import Tls, open_tls
 from potluck.server.loops.alert_delivery import AlertDeliveryLoop
 from potluck.server.loops.alert_watch import AlertWatchLoop
+from potluck.server.loops.caller_renewal import CallerRenewalLoop
 from potluck.server.loops.dashboard import DashboardLoop
 from potluck.server.loops.error_log import ErrorLogLoop
 from potluck.server.loops.health import HealthLoop
@@ -69,6 +70,7 @@ log = structlog.get_logger()
 
 # How long a duty may take to end, when the server stops.
 _LAST_DUTY_SECONDS = 1.0
+_GC_THRESHOLDS = (20_000, 10, 10)
 
 
 class RunningServer(Struct, frozen=True):
@@ -118,6 +120,8 @@ async def serve(
         # It ends after those that follow, and stores errors of their end.
         await run(ErrorLogLoop(services, errors).run())
         await run(LeadershipLoop(services).run())
+        if settings.caller_cache_seconds:
+            await run(CallerRenewalLoop(services).run())
         await run(AlertWatchLoop(services, tls).run())
         await run(AlertDeliveryLoop(services).run())
         http = await stack.enter_async_context(_http(services, listener, tls))
@@ -127,15 +131,24 @@ async def serve(
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
         record_start(settings, port, services.clock.now())
-        # Modules and wiring stay until the end. If the collector looked at them, each full
-        # collection would stop the event loop for as long as many requests take.
-        gc.collect()
-        gc.freeze()
+        _spare_collector()
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port, instance=services.instance)
         await wait_for_first(http.task, stop)
         log.info("stopping")
         await _drain(services, http, stop_now)
+
+
+def _spare_collector() -> None:
+    """Modules and wiring stay until the end. If the collector looked at them, each full collection
+    would stop the event loop for as long as many requests take.
+
+    Open polls are many objects that live for seconds, so with the usual thresholds it would look at
+    them again and again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _stop_signals() -> tuple[asyncio.Event, asyncio.Event]:

@@ -23,6 +23,7 @@ from potluck.server.request_tally import RequestTally
 from potluck.server.settings import ServerSettings
 from potluck.server.stream_attempts import StreamAttempts
 from potluck.server.upload_assembly import Assemblies
+from potluck.server.waiting_polls import IdleCalls, WaitingPolls
 from potluck.store.database import Database
 from potluck.store.sealing.vault import Vault
 
@@ -48,6 +49,8 @@ class Services(Struct, frozen=True):
     # Held while the manifest of a volume is read: a large one takes much memory.
     manifest_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
+    waiting_polls: WaitingPolls = field(default_factory=WaitingPolls)
+    idle_calls: IdleCalls = field(default_factory=IdleCalls)
     requests: RequestTally = field(default_factory=RequestTally)  # of the last minutes
     alert_destinations: AlertDestinations = field(default_factory=AlertDestinations)
     metrics: ServerMetrics = field(default_factory=ServerMetrics)

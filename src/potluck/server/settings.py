@@ -89,7 +89,8 @@ class ServerSettings(ChainSettings, frozen=True, kw_only=True):
     heartbeat_seconds: Duration = 20.0
     # The longest time that a poll for work waits.
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 20.0
-    lease_poll_seconds: Duration = 5.0  # how often a waiting poll checks again, even if not woken
+    # How often all waiting polls are checked together, in case a wake-up was lost.
+    lease_poll_seconds: Duration = 5.0
     # How long past its time limit an attempt can still be renewed and reported.
     overrun_seconds: Duration = 300.0
     fetch_seconds: Duration = 15.0  # an assignment not fetched within this time is withdrawn

@@ -78,6 +78,19 @@ class CallPosition(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     next_item: Annotated[int, Meta(ge=0, le=MOST_ITEMS)]  # it has all granted items before this one
 
 
+class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
+    """Renews every lease of the node, and reports the status of its devices."""
+
+    held: HeldLeases = ()
+    load_percent: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    memory_used_bytes: Count = 0
+    devices: DeviceStatuses = ()
+    wish: Count = 0  # the number of the last owner's request that the node has done
+    # In the order of their chain; repeated until they are countersigned.
+    receipts: Annotated[tuple[NodeSignedReceipt, ...], Meta(max_length=MOST_RECEIPTS)] = ()
+    volumes: Annotated[tuple[VersionText, ...], Meta(max_length=MOST_HELD_VOLUMES)] = ()  # it holds
+
+
 class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
     """Long poll. Listed leases are acknowledged; grants that are not listed are sent again."""
 
@@ -87,6 +100,8 @@ class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
     # Its attempts on call streams: the answer has their new items. None from a node of an earlier
     # version, which gets all items with the grant.
     streams: Annotated[tuple[CallPosition, ...], Meta(max_length=1_000)] | None = None
+    # Of a node without leases, in place of a heartbeat of its own; see `took_beat`.
+    beat: Heartbeat | None = None
 
 
 class GrantedDevice(Struct, frozen=True):
@@ -139,19 +154,8 @@ class LeasesGranted(Struct, frozen=True):
     has_wishes: bool = False  # of the owner: the next heartbeat has them
     items: list[GrantedItems] = []
     released: list[AttemptId] = []  # on call streams: they end once their items are done
-
-
-class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
-    """Renews every lease of the node, and reports the status of its devices."""
-
-    held: HeldLeases = ()
-    load_percent: Annotated[float, Meta(ge=0, le=100)] = 0.0
-    memory_used_bytes: Count = 0
-    devices: DeviceStatuses = ()
-    wish: Count = 0  # the number of the last owner's request that the node has done
-    # In the order of their chain; repeated until they are countersigned.
-    receipts: Annotated[tuple[NodeSignedReceipt, ...], Meta(max_length=MOST_RECEIPTS)] = ()
-    volumes: Annotated[tuple[VersionText, ...], Meta(max_length=MOST_HELD_VOLUMES)] = ()  # it holds
+    # The heartbeat in this poll was recorded: while the node has no leases and polls, none is due.
+    took_beat: bool = False
 
 
 class HeartbeatAnswer(Struct, frozen=True):
@@ -275,7 +279,7 @@ def for_earlier_server(message: Struct) -> Struct:
         case Heartbeat():
             return replace(message, receipts=(), volumes=())
         case AcquireLeases():
-            return replace(message, streams=None)
+            return replace(message, streams=None, beat=None)
         case Reports(reports=reports):
             return Reports(tuple(map(_earlier_report, reports)))
         case _:

@@ -3,6 +3,7 @@
 import asyncio
 import runpy
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 
 import aiohttp
@@ -22,7 +23,7 @@ from potluck.provider.announcement import ServerAnswers, ServerSilent
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import FinishAccepted, Granted, ItemsAccepted, LeaseLost
 from potluck.provider.server import heartbeat
-from potluck.provider.server.heartbeat import Pulse, beat_forever
+from potluck.provider.server.heartbeat import HeartbeatContent, Pulse, beat_forever
 from potluck.provider.server.http import Exchange, ServerRequest, open_session
 from potluck.provider.server.lease_poll import Rhythm, acquire_forever
 from potluck.provider.server.report import ReportSender
@@ -41,7 +42,7 @@ from potluck.wire.provider import (
 from tests.processes import free_port
 from tests.provider.build import KEY, a_grant, a_lease, completed, lease_of, settings_for
 from tests.provider.fake_server import SERVER_NOT_READY, FakeServer
-from tests.provider.server.linked import REGISTRATION, during, linked, saying, until
+from tests.provider.server.linked import REGISTRATION, Provider, during, linked, saying, until
 
 
 def polling_for(wait_seconds: float) -> Rhythm:
@@ -98,7 +99,9 @@ async def test_a_poll_that_tells_of_wishes_hurries_the_heartbeat(server: FakeSer
     news = ChangeCounter()
     server.has_wishes = True
     async with linked(server) as provider:
-        polling = acquire_forever(provider.link, tuple, provider.tell, news, polling_for(0.1))
+        polling = acquire_forever(
+            provider.link, saying(tuple, news), provider.tell, Pulse(), polling_for(0.1)
+        )
         async with during(polling), asyncio.timeout(20):
             await news.until_stale()
 
@@ -123,7 +126,7 @@ async def test_grants_and_stops_are_told(server: FakeServer) -> None:
     grant, (stopped, _) = a_grant(), a_lease()
     async with linked(server) as provider:
         polling = acquire_forever(
-            provider.link, lambda: (stopped,), provider.tell, ChangeCounter(), polling_for(0.5)
+            provider.link, saying(lambda: (stopped,)), provider.tell, Pulse(), polling_for(0.5)
         )
         async with during(polling):
             await server.call_off(stopped.attempt_id)
@@ -137,7 +140,7 @@ async def test_after_a_grant_a_report_goes_before_the_next_poll(server: FakeServ
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)
         rhythm = Rhythm(0.5, 60.0, sender.answered)
-        polling = acquire_forever(provider.link, tuple, provider.tell, ChangeCounter(), rhythm)
+        polling = acquire_forever(provider.link, saying(tuple), provider.tell, Pulse(), rhythm)
         async with during(polling), during(sender.run()):
             await server.offer(grant)
             await until(provider.heard(Granted(grant)))
@@ -153,7 +156,7 @@ async def test_who_has_nothing_to_report_for_long_polls_all_the_same(server: Fak
     first, second = a_grant(), a_grant()
     async with linked(server) as provider:
         polling = acquire_forever(
-            provider.link, tuple, provider.tell, ChangeCounter(), polling_for(0.5)
+            provider.link, saying(tuple), provider.tell, Pulse(), polling_for(0.5)
         )
         async with during(polling):
             await server.offer(first)
@@ -168,7 +171,7 @@ async def test_a_grant_whose_answer_was_lost_comes_again(server: FakeServer) -> 
         server.swallow_answers = 2
         await server.offer(grant)
         polling = acquire_forever(
-            provider.link, tuple, provider.tell, ChangeCounter(), polling_for(0.5)
+            provider.link, saying(tuple), provider.tell, Pulse(), polling_for(0.5)
         )
         async with during(polling):
             await server.until(provider.heard(Granted(grant)), "the grant")
@@ -180,13 +183,59 @@ async def test_a_server_that_repeats_itself_does_not_make_us_spin(server: FakeSe
     async with linked(server) as provider:
         # Nothing comes of the grant and it is never acknowledged, so every poll answers at once.
         polling = acquire_forever(
-            provider.link, tuple, lambda _: False, ChangeCounter(), polling_for(0.5)
+            provider.link, saying(tuple), lambda _: False, Pulse(), polling_for(0.5)
         )
         async with during(polling), asyncio.timeout(30):
             await server.until(lambda: len(server.polls) >= 3, "three polls")
             before, started = len(server.polls), asyncio.get_running_loop().time()
             await server.until(lambda: len(server.polls) >= before + 10, "ten more")
             assert asyncio.get_running_loop().time() - started > 0.05
+
+
+async def test_polls_of_an_idle_node_carry_its_heartbeats(server: FakeServer) -> None:
+    pulse, said = Pulse(), saying(tuple)
+    async with linked(server) as provider:
+        polling = polling_of(provider, said, pulse)
+        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 0.5, pulse)
+        async with during(beating), during(polling), asyncio.timeout(30):
+            await server.until(
+                lambda: sum(poll.beat is not None for poll in server.polls) >= 8, "eight beats"
+            )
+            assert server.beats == [], "and no request of their own"
+            said.news.change()
+            await server.until(lambda: len(server.beats) == 1, "news do not wait for a poll")
+
+
+async def test_a_server_that_does_not_take_them_gets_heartbeats_of_their_own(
+    server: FakeServer,
+) -> None:
+    server.takes_beats = False
+    pulse, said = Pulse(), saying(tuple)
+    async with linked(server) as provider:
+        polling = polling_of(provider, said, pulse)
+        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 60.0, pulse)
+        async with during(beating), during(polling):
+            await server.until(lambda: len(server.beats) >= 1, "the first is not awaited")
+        pulse.start(0.05)
+        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 0.05, pulse)
+        async with during(beating), during(polling_of(provider, said, pulse)):
+            await server.until(lambda: len(server.beats) >= 4, "more")
+
+
+async def test_a_lease_is_renewed_by_heartbeats_of_their_own(server: FakeServer) -> None:
+    lease, _ = a_lease()
+    pulse, said = Pulse(), saying(lambda: (lease,))
+    async with linked(server) as provider:
+        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 0.05, pulse)
+        async with during(beating), during(polling_of(provider, said, pulse)):
+            await server.until(lambda: len(server.beats) >= 3, "three beats")
+    assert all(poll.beat is None for poll in server.polls)
+
+
+def polling_of(
+    provider: Provider, said: HeartbeatContent, pulse: Pulse
+) -> Coroutine[None, None, None]:
+    return acquire_forever(provider.link, said, provider.tell, pulse, polling_for(0.05))
 
 
 async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) -> None:

@@ -13,6 +13,7 @@ from potluck.model.account import Scope
 from potluck.server.api.operations import OPERATIONS
 from potluck.server.caches import open_caches
 from potluck.server.services import Services
+from potluck.wire import routes
 from tests.architecture.places import ROOT
 from tests.server.flow.counted_requests import (
     Statements,
@@ -108,7 +109,10 @@ def test_only_work_is_done_by_callers_that_are_kept() -> None:
     writes = {scope for each in ordinary if each.route.method != "GET" for scope in each.scopes}
     assert writes == {Scope.TASKS_WRITE, Scope.NODE, Scope.TASKS_READ}, writes
     open_ones = [each for each in OPERATIONS.values() if not each.scopes]
-    assert all(each.changes_callers for each in open_ones if each.route.method != "GET")
+    keeping = {each.route for each in open_ones if each.keeps_callers}
+    assert keeping == {routes.CHALLENGE, routes.NODE_LOGIN}, "they change no account and no key"
+    changing = [each for each in open_ones if each.route not in keeping]
+    assert all(each.changes_callers for each in changing if each.route.method != "GET")
 
 
 @pytest.mark.parametrize("path", PRIVILEGED)

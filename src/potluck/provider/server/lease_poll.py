@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import Event, Granted, ItemsGranted, LeaseLost, Released
-from potluck.provider.server.server_client import ListHeld, ListStreams, NodeServerClient
-from potluck.wire.provider import LeasesGranted
+from potluck.provider.server.heartbeat import HeartbeatContent, Pulse
+from potluck.provider.server.server_client import ListStreams, NodeServerClient
+from potluck.wire.provider import Heartbeat, LeasesGranted
 
 
 class Rhythm(Struct, frozen=True):
@@ -23,9 +23,9 @@ class Rhythm(Struct, frozen=True):
 
 async def acquire_forever(
     link: NodeServerClient,
-    held: ListHeld,
+    content: HeartbeatContent,
     tell: Callable[[list[Event]], bool],
-    news: ChangeCounter,
+    pulse: Pulse,
     rhythm: Rhythm,
     streams: ListStreams = lambda: (),
 ) -> None:
@@ -35,15 +35,24 @@ async def acquire_forever(
     behind a poll. After a report there is room again, so it polls immediately.
 
     The owner's requests come with heartbeats: if there are any, the next heartbeat is sent now.
+    While the node has no leases, its polls carry its heartbeats, so that it sends one request
+    instead of two.
     """
+
+    def beat() -> Heartbeat | None:
+        is_carried = pulse.is_due_in_poll() and content.is_idle()
+        pulse.polled(is_carried)
+        return content.read() if is_carried else None
+
     early = 0
     wait_seconds = rhythm.wait_seconds
     while True:
         asked_at = time.monotonic()
-        answer = await link.acquire(held, wait_seconds, streams)
+        answer = await link.acquire(content.held, wait_seconds, streams, beat)
+        is_beat_due = pulse.poll_answered(answer.took_beat)
         is_news = tell(_events(answer))
-        if answer.has_wishes:
-            news.change()
+        if answer.has_wishes or is_beat_due:
+            content.news.change()
         if is_news and answer.grants:
             await _rest(rhythm)
         # A server that answers immediately with nothing new must not cause a busy loop.

@@ -181,21 +181,22 @@ class NodeServerClient:
             return ""
 
     async def acquire(
-        self, held: ListHeld, wait_seconds: float, streams: ListStreams = lambda: ()
+        self,
+        held: ListHeld,
+        wait_seconds: float,
+        streams: ListStreams = lambda: (),
+        beat: Callable[[], Heartbeat | None] = lambda: None,
     ) -> LeasesGranted:
-        return await self._persist(
-            routes.ACQUIRE_LEASES,
-            lambda: self._skews.encode(AcquireLeases(held(), wait_seconds, streams=streams())),
-            LeasesGranted,
-            patience=self._patience(wait_seconds),
-        )
+        def poll() -> bytes:
+            return self._skews.encode(AcquireLeases(held(), wait_seconds, 100, streams(), beat()))
+
+        patience = self._patience(wait_seconds)
+        return await self._persist(routes.ACQUIRE_LEASES, poll, LeasesGranted, patience=patience)
 
     async def heartbeat(self, beat: Callable[[], Heartbeat]) -> HeartbeatAnswer:
+        patience = aiohttp.ClientTimeout(total=self._settings.beat_answer_seconds)
         return await self._persist(
-            routes.HEARTBEAT,
-            lambda: self._skews.encode(beat()),
-            HeartbeatAnswer,
-            patience=aiohttp.ClientTimeout(total=self._settings.beat_answer_seconds),
+            routes.HEARTBEAT, lambda: self._skews.encode(beat()), HeartbeatAnswer, patience=patience
         )
 
     async def answer_challenges(self, answers: ChallengeAnswers) -> ChallengesAnswered:

@@ -43,6 +43,8 @@ class Operation(Struct, frozen=True):
     options: dict[str, Any]  # for the framework
     # Whether it needs no credential on a server that only this machine can reach.
     is_open_locally: bool = False
+    # Whether it changes no account, session or key, though everyone may call it.
+    keeps_callers: bool = False
 
     @property
     def name(self) -> str:
@@ -56,7 +58,8 @@ class Operation(Struct, frozen=True):
     @property
     def changes_callers(self) -> bool:
         """Whether it may change an account, a session or a key."""
-        return self.route.method != "GET" and self.is_privileged
+        is_changing = self.route.method != "GET" and not self.keeps_callers
+        return is_changing and self.is_privileged
 
     def route_handler(self) -> HTTPRouteHandler:
         """Makes a new handler for each application, as the application modifies it."""
@@ -91,6 +94,7 @@ class Area:
         errors: tuple[type[PotluckError], ...] = (),
         is_timed: bool = True,
         is_open_locally: bool = False,
+        keeps_callers: bool = False,
         **options: Any,
     ) -> Callable[[Handler], Handler]:
         """Declares the decorated function as the handler of an operation."""
@@ -99,7 +103,7 @@ class Area:
         def declare(handler: Handler) -> Handler:
             declared = Operation(
                 *(self, route, any_of, title, handler, request, response, errors),
-                *(is_timed, options, is_open_locally),
+                *(is_timed, options, is_open_locally, keeps_callers),
             )
             self.operations.append(declared)
             return handler

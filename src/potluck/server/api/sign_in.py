@@ -95,6 +95,7 @@ AREA: Final = Area(
     "Request a challenge",
     response=Challenge(NONCE, at(9, 35), [ORIGIN], [1]),
     status_code=200,
+    keeps_callers=True,
 )
 async def challenge(services: Services) -> Challenge:
     """Returns a nonce that is valid for minutes, and the allowed origins and chains."""
@@ -242,6 +243,8 @@ async def deny_terminal(user_code: str, services: Services) -> None:
     response=NodeToken(ACCESS_TOKEN, 900.0, ACCOUNT),
     errors=(NotSignedIn, Forbidden),
     status_code=200,
+    # Thousands of nodes sign in again every quarter of an hour.
+    keeps_callers=True,
 )
 async def node_login(data: NodeLogin, services: Services) -> NodeToken:
     """Exchanges an EIP-4361 message that a node key signed for a short-lived access token."""

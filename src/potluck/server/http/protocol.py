@@ -4,12 +4,12 @@ uvicorn waits without limit for the rest of headers or a body, and accepts heade
 an oversized request gets an error response if the client can still read it, and a slow one is
 disconnected.
 
-The server calls `is_overdue` for all connections ten times a second, so requests need no timers.
+The server calls `is_overdue` ten times a second for the connections that have a time limit, so
+requests need no timers, and the thousands that wait for a response or for a request cost nothing.
 """
 
 import asyncio
 import math
-from collections import deque
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, cast
@@ -42,6 +42,9 @@ class ConnectionPhase(Enum):
     REFUSED = auto()  # the client to read the error
 
 
+_WITHOUT_LIMIT = (ConnectionPhase.ANSWER, ConnectionPhase.IDLE)
+
+
 class EdgeProtocol(HttpToolsProtocol):
     def __init__(
         self,
@@ -50,9 +53,12 @@ class EdgeProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         settings: HttpSettings,
         peers: Peers,
+        timed: "set[EdgeProtocol]",
     ) -> None:
         super().__init__(config, server_state, app_state)
         self._settings = settings
+        self._timed = timed
+        self._is_lost = False
         self._peers = peers
         self._phase = ConnectionPhase.HEAD
         self._since = self._heard_at = self._stuck_since = self.loop.time()
@@ -60,9 +66,8 @@ class EdgeProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         self._has_begun = False
         self._line = b""
-        self._asked: deque[RequestResponseCycle] = (
-            deque()
-        )  # requests without a complete response, in order
+        # Requests without a complete response, in order: one, or few if they are pipelined.
+        self._asked: list[RequestResponseCycle] = []
         self._unread_bytes = 0  # fed to the parser, but not yet reported by it
 
     def is_overdue(self, now: float) -> bool:
@@ -98,6 +103,15 @@ class EdgeProtocol(HttpToolsProtocol):
         self._phase = phase
         self._since = self.loop.time()
         self._body_bytes = 0
+        self._note_timed()
+
+    def _note_timed(self) -> None:
+        """Lists this connection with those that have a time limit, if it has one now."""
+        is_waiting = self._phase in _WITHOUT_LIMIT and not self.flow.write_paused
+        if is_waiting or self._is_lost:
+            self._timed.discard(self)
+        else:
+            self._timed.add(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -110,10 +124,17 @@ class EdgeProtocol(HttpToolsProtocol):
         for cycle in self._asked:
             cycle.disconnected = True
         super().connection_lost(exc)
+        self._is_lost = True
+        self._note_timed()
 
     def pause_writing(self) -> None:
         self._stuck_since = self.loop.time()
         super().pause_writing()
+        self._note_timed()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._note_timed()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -193,7 +214,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         is_next_here = bool(self.pipeline)
-        self._asked.popleft()
+        self._asked.pop(0)
         super().on_response_complete()
         if is_next_here:
             return

@@ -42,6 +42,7 @@ class EdgeServer(uvicorn.Server):
         self._tls = tls
         self._peers = Peers(settings.behind_proxy)
         self._is_draining = False
+        self._timed: set[EdgeProtocol] = set()  # connections that have a time limit now
 
     @contextmanager
     def capture_signals(self) -> Any:
@@ -70,7 +71,7 @@ class EdgeServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         now = asyncio.get_running_loop().time()
-        for connection in cast("list[EdgeProtocol]", list(self.server_state.connections)):
+        for connection in list(self._timed):
             if connection.is_overdue(now):
                 connection.transport.abort()
         is_over = await super().on_tick(counter)
@@ -98,7 +99,8 @@ class EdgeServer(uvicorn.Server):
 
     def _protocol(self) -> EdgeProtocol:
         return EdgeProtocol(
-            self.config, self.server_state, self.lifespan.state, self._settings, self._peers
+            *(self.config, self.server_state, self.lifespan.state),
+            *(self._settings, self._peers, self._timed),
         )
 
 

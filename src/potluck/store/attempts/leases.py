@@ -90,6 +90,10 @@ async def record_heartbeat(
     )
     if row is None:
         raise no_such_node(node_id)
+    return _read_heartbeat(row)
+
+
+def _read_heartbeat(row: Any) -> HeartbeatResult:
     states = zip(row["availabilities"], row["whys"], strict=True)
     return HeartbeatResult(
         NodeState(row["node_state"]),
@@ -102,6 +106,34 @@ async def record_heartbeat(
         row["now"],
         row["holds_other_volumes"],
     )
+
+
+class IdleCall(Struct, frozen=True):
+    """A heartbeat or a poll of a node that lists no leases."""
+
+    node_id: NodeId
+    owner: Owner
+    is_poll: bool
+    volumes: tuple[str, ...] | None = None  # that the node holds, in order; None if it did not say
+
+    @property
+    def volumes_text(self) -> str | None:
+        return None if self.volumes is None else "\n".join(self.volumes)
+
+
+async def record_idle(
+    connection: Connection, calls: Sequence[IdleCall]
+) -> dict[NodeId, HeartbeatResult]:
+    """Marks the nodes as seen; those that are not plainly idle are left out, and unchanged."""
+    rows = await connection.fetch(*_sql.beat_idle(calls=calls))
+    return {NodeId(row["id"]): _read_heartbeat(row) for row in rows}
+
+
+async def live_of_nodes(
+    connection: Connection, node_ids: Sequence[NodeId]
+) -> dict[NodeId, frozenset[AttemptId]]:
+    rows = await connection.fetch(*_sql.live_of_nodes(node_ids=node_ids))
+    return {NodeId(row["node_id"]): frozenset(row["live"]) for row in rows}
 
 
 async def poll(

@@ -1,5 +1,6 @@
 """Node keys: delegations in which a wallet authorises a machine's key."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,13 @@ class NodeKeyHolder(Struct, frozen=True):
 
     account: Account
     node_key_id: str
+
+
+class NodeCaller(Struct, frozen=True):
+    """The account that a node key works for, and the version of its row."""
+
+    account: Account
+    row_version: str
 
 
 async def add(
@@ -61,9 +69,26 @@ async def by_address(connection: Connection, address: str) -> NodeKeyHolder | No
     return None if account is None else NodeKeyHolder(account, row["node_key_id"])
 
 
-async def caller(connection: Connection, node_key_id: str, account_id: AccountId) -> Account | None:
+async def caller(
+    connection: Connection, node_key_id: str, account_id: AccountId
+) -> NodeCaller | None:
     row = await connection.fetchrow(*_sql.caller(node_key_id=node_key_id, account_id=account_id))
-    return accounts.account(row)
+    account = accounts.account(row)
+    return None if account is None else NodeCaller(account, row["row_version"])
+
+
+async def changed_callers(
+    connection: Connection, callers: Mapping[str, NodeCaller]
+) -> frozenset[str]:
+    """Of these callers, by node key, those that `caller` would not return any more as they are."""
+    rows = await connection.fetch(
+        *_sql.changed_callers(
+            node_key_ids=list(callers),
+            account_ids=[caller.account.id for caller in callers.values()],
+            row_versions=[caller.row_version for caller in callers.values()],
+        )
+    )
+    return frozenset(row["node_key_id"] for row in rows)
 
 
 async def lock_active(connection: Connection, node_key_id: str) -> bool:

@@ -56,6 +56,50 @@ FROM before, LATERAL (
     WHERE node_id = :node_id AND is_present
 ) AS own
 
+-- name: beat_idle
+-- Calls of idle nodes, many in one statement. Only plain cases: a node that is silent, has work or
+-- has just begun to poll, or holds other volumes, is left out and handled alone. So is a row that somebody
+-- else has locked: nothing waits here, and the order of the locks does not matter. A crash may lose the
+-- last moments, which the next heartbeat makes up for: the commit does not wait for the disk.
+WITH idle AS (
+    SELECT nodes.id, last_wish
+    FROM unnest(:calls[].node_id::text[], :calls[].owner.account_id::text[],
+            :calls[].owner.node_key_id::text[], :calls[].is_poll::boolean[],
+            :calls[].volumes_text::text[])
+        AS call (node_id, account_id, node_key_id, is_poll, volumes)
+    JOIN nodes ON nodes.id = call.node_id
+    WHERE nodes.account_id = call.account_id
+        AND nodes.node_key_id IS NOT DISTINCT FROM call.node_key_id
+        AND state = 'online' AND (is_polling OR NOT is_poll)
+        AND (call.volumes IS NULL OR held_volumes = string_to_array(call.volumes, E'\n'))
+        AND NOT EXISTS (
+            SELECT FROM attempts WHERE attempts.node_id = nodes.id AND finished_at IS NULL)
+    FOR NO KEY UPDATE OF nodes SKIP LOCKED
+), heard AS (
+    UPDATE nodes SET heartbeat_at = now()
+    FROM idle WHERE nodes.id = idle.id
+)
+SELECT idle.id, 'online' AS node_state, idle.last_wish, now() AS now,
+    false AS holds_other_volumes,
+    '{}'::text[] AS live, '{}'::text[] AS lost, '{}'::text[] AS unfunded,
+    EXISTS (SELECT FROM wishes WHERE node_id = idle.id) AS has_wishes,
+    own.*
+FROM set_config('synchronous_commit', 'off', true), idle, LATERAL (
+    SELECT coalesce(array_agg(uuid ORDER BY devices.id), '{}') AS uuids,
+        coalesce(array_agg(availability ORDER BY devices.id), '{}') AS availabilities,
+        coalesce(array_agg(why ORDER BY devices.id), '{}') AS whys,
+        coalesce(array_agg(hot_since IS NOT NULL ORDER BY devices.id), '{}') AS are_hot,
+        coalesce(bool_or(standing <> 'bound' OR contests.uuid IS NOT NULL), false) AS has_concerns
+    FROM devices LEFT JOIN contests USING (uuid)
+    WHERE node_id = idle.id AND is_present
+) AS own
+
+-- name: live_of_nodes
+-- For all polls that wait on an instance.
+SELECT node_id, array_agg(id) AS live FROM attempts
+WHERE node_id = ANY(:node_ids) AND finished_at IS NULL
+GROUP BY node_id
+
 -- name: ask
 -- The node polls, so new grants will be fetched, unless it lists attempts that were given up: those
 -- come first. Includes everything the poll needs to decide whether to answer. Only `come_back` ends

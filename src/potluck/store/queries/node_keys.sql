@@ -30,10 +30,22 @@ FROM node_keys JOIN accounts ON accounts.id = account_id
 WHERE node_keys.address = :address AND revoked_at IS NULL AND expires_at > now()
 
 -- name: caller
-SELECT accounts.*
+-- The row's version tells whether the account has changed since.
+SELECT accounts.*, accounts.xmin::text AS row_version
 FROM node_keys JOIN accounts ON accounts.id = account_id
 WHERE node_keys.id = :node_key_id AND account_id = :account_id AND revoked_at IS NULL
     AND expires_at > now()
+
+-- name: changed_callers
+-- Of callers that were read before: those that would not be read the same now. Few or none.
+SELECT kept.node_key_id
+FROM unnest(:node_key_ids::text[], :account_ids::text[], :row_versions::text[])
+    AS kept (node_key_id, account_id, row_version)
+WHERE NOT EXISTS (
+    SELECT FROM node_keys JOIN accounts ON accounts.id = node_keys.account_id
+    WHERE node_keys.id = kept.node_key_id AND accounts.id = kept.account_id
+        AND accounts.xmin::text = kept.row_version
+        AND revoked_at IS NULL AND expires_at > now())
 
 -- name: hold
 SELECT id FROM node_keys

@@ -23,6 +23,7 @@ from potluck.server.version_check import check_request
 from potluck.store.identity import api_keys, audit, node_keys, sessions
 from potluck.store.identity.accounts import Account
 from potluck.store.identity.api_keys import KeyCaller
+from potluck.store.identity.node_keys import NodeCaller
 from potluck.wire import routes
 
 
@@ -124,13 +125,21 @@ async def _find_caller(
 async def _by_claims(services: Services, claims: Claims, is_privileged: bool) -> Caller | None:
     """The token was valid when it was issued; the database knows whether it still is."""
 
-    async def read() -> Account | None:
+    async def read_session() -> Account | None:
         async with services.database.statement() as connection:
-            if claims.credential is Credential.SESSION:
-                return await sessions.caller(connection, claims.credential_id, claims.account_id)
+            return await sessions.caller(connection, claims.credential_id, claims.account_id)
+
+    async def read_node() -> NodeCaller | None:
+        async with services.database.statement() as connection:
             return await node_keys.caller(connection, claims.credential_id, claims.account_id)
 
-    account = await (read() if is_privileged else services.caches.accounts.load(claims, read))
+    if claims.credential is Credential.SESSION:
+        kept = services.caches.accounts
+        account = await (read_session() if is_privileged else kept.load(claims, read_session))
+    else:
+        nodes, key_id = services.caches.node_callers, claims.credential_id
+        node = await (read_node() if is_privileged else nodes.load(key_id, read_node))
+        account = node.account if node and node.account.id == claims.account_id else None
     if account is None:
         return None
     return Caller(account, claims.credential, claims.credential_id, SCOPES[claims.credential])

@@ -19,6 +19,7 @@ from potluck.server.flow.lease import binding, device_status, owner_requests
 from potluck.server.flow.lease.adopt import readopt_lost, stale_lease
 from potluck.server.flow.lease.binding import BindingNews
 from potluck.server.flow.lease.check_offer import check_offer
+from potluck.server.flow.lease.idle_node import PollEnd, record_idle, take_beat, wait_together
 from potluck.server.flow.lease.standing_lease import NO_ITEMS, as_arrays, fetch_items, positions_of
 from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
@@ -27,7 +28,7 @@ from potluck.server.flow.settle.server_signer import server_signer
 from potluck.server.services import Services
 from potluck.server.version_check import check_protocol
 from potluck.store.attempts import attempts, leases
-from potluck.store.attempts.leases import NodeLeases, PollState
+from potluck.store.attempts.leases import HeartbeatResult, NodeLeases, PollState
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
 from potluck.store.identity import node_keys
@@ -78,6 +79,7 @@ async def register(services: Services, owner: Owner, request: RegisterNode) -> N
     if is_closed:
         await withdraw_unfetched(services, node.node_id)
     await wake_leader(services)
+    services.waiting_polls.note_idle(node.node_id)
     settings = services.settings
     return NodeRegistered(
         node.node_id,
@@ -136,7 +138,7 @@ async def acquire(
 ) -> LeasesGranted:
     """Waits, without a database connection, until there is a grant or a change to report.
 
-    Checks again at intervals, since a wake-up may be lost.
+    A wake-up may be lost, so all waiting polls are checked together at intervals.
     """
     settings = services.settings
     clock = asyncio.get_running_loop()
@@ -145,12 +147,14 @@ async def acquire(
     async with services.live.listen(topics.node(node_id), shutdown_topic) as listener:
         is_woken = False
         held = await _valid_leases(services, request.held)
-        leases_now = await _begin_poll(services, owner, node_id, held)
+        leases_now, took_beat = await _begin_poll(services, owner, node_id, held, request)
         # The node lists everything it has: there is nothing to fetch before a wake-up.
         is_due = not leases_now.live <= set(held)
         grants: list[Grant] = []
         positions = request.streams or ()
         new = await fetch_items(services, owner, node_id, positions)
+        # Its owner's requests come with its next heartbeat, which it sends after this answer.
+        is_over = leases_now.has_wishes and request.beat is not None
         while True:
             # First the items of standing leases: most wake-ups are for them.
             if new == NO_ITEMS and is_due:
@@ -161,22 +165,43 @@ async def acquire(
                     new = await fetch_items(services, owner, node_id, positions_of(grants))
             gone = _gone(request.held, leases_now)
             rest_seconds = deadline - clock.time()
-            is_over = is_woken or rest_seconds <= 0 or services.stopping.is_set()
+            is_over = is_over or is_woken or rest_seconds <= 0 or services.stopping.is_set()
             if grants or gone or is_over or new != NO_ITEMS:
                 return LeasesGranted(
-                    grants,
-                    gone,
-                    settings.lease_seconds,
-                    leases_now.has_wishes,
-                    new.items,
-                    new.released,
+                    *(grants, gone, settings.lease_seconds, leases_now.has_wishes),
+                    *(new.items, new.released, took_beat),
                 )
-            is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
-            is_due = True
+            # New items of a standing lease do not change what is live: each such poll looks itself.
+            if positions:
+                rest_seconds = min(rest_seconds, settings.lease_poll_seconds)
+            end = await wait_together(services, node_id, leases_now, listener, rest_seconds)
+            is_woken = end is PollEnd.WOKEN
+            # At its end nothing is fetched: the next poll begins with a look.
+            is_due = bool(positions) or end is not PollEnd.OVER
+            if not (is_due or held):
+                services.waiting_polls.note_idle(node_id)
             new = await fetch_items(services, owner, node_id, positions)
 
 
 async def _begin_poll(
+    services: Services,
+    owner: Owner,
+    node_id: NodeId,
+    held: Sequence[AttemptId],
+    request: AcquireLeases,
+) -> tuple[NodeLeases, bool]:
+    """The node's leases, and whether the heartbeat in the poll was recorded."""
+    beat, state = request.beat, None
+    if not request.held and services.waiting_polls.take_idle(node_id):
+        state = await record_idle(services, owner, node_id, beat, is_poll=True)
+    leases_now = state.held if state else await _begin_alone(services, owner, node_id, held)
+    if beat is None or request.held:
+        return leases_now, False
+    state = state or await _record_heartbeat(services, owner, node_id, beat)
+    return leases_now, await take_beat(services, owner, node_id, beat, state)
+
+
+async def _begin_alone(
     services: Services, owner: Owner, node_id: NodeId, held: Sequence[AttemptId]
 ) -> NodeLeases:
     """Restores lost leases first, then marks the node as polling, so that it gets work again."""
@@ -204,18 +229,8 @@ async def heartbeat(
     services: Services, owner: Owner, node_id: NodeId, beat: Heartbeat
 ) -> HeartbeatAnswer:
     settings = services.settings
-    held_ids = await _valid_leases(services, beat.held)
-    async with services.database.transaction() as connection:
-        state = await leases.record_heartbeat(
-            connection,
-            node_id,
-            owner,
-            held_ids,
-            sorted(beat.volumes),
-            lease_seconds=settings.lease_seconds,
-            overrun_seconds=settings.overrun_seconds,
-            contact_seconds=settings.least_silence_seconds,
-        )
+    state = None if beat.held else await record_idle(services, owner, node_id, beat)
+    state = state or await _record_heartbeat(services, owner, node_id, beat)
     if state.holds_other_volumes:
         await wake_leader(services)
     if state.node_state is NodeState.SILENT:
@@ -238,6 +253,23 @@ async def heartbeat(
         settings.checkpoint_seconds,
         await take_receipts(services, owner, node_id, beat.receipts),
     )
+
+
+async def _record_heartbeat(
+    services: Services, owner: Owner, node_id: NodeId, beat: Heartbeat
+) -> HeartbeatResult:
+    settings, held_ids = services.settings, await _valid_leases(services, beat.held)
+    async with services.database.statement() as connection:
+        return await leases.record_heartbeat(
+            connection,
+            node_id,
+            owner,
+            held_ids,
+            sorted(beat.volumes),
+            lease_seconds=settings.lease_seconds,
+            overrun_seconds=settings.overrun_seconds,
+            contact_seconds=settings.least_silence_seconds,
+        )
 
 
 async def answer_challenges(
