@@ -128,6 +128,7 @@ NOT_FOR_SCRIPTS = {
     "file": '["job.py"]',
     "output": '"out"',
     "network": '"open"',
+    "volume": '["images:/data"]',
     "notify": '"bell"',
     "server": '"http://127.0.0.1:1"',
 }

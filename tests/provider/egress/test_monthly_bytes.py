@@ -30,6 +30,17 @@ def test_a_kill_gives_nothing_back(tmp_path: Path) -> None:
     assert 150 * MIB <= killed.moved_bytes <= 150 * MIB + 64 * MIB
 
 
+def test_an_ended_task_does_not_fail_if_the_exact_count_cannot_be_written(tmp_path: Path) -> None:
+    directory, moved = tmp_path / "data", tmp_path / "moved"
+    directory.mkdir()
+    counted = MonthlyBytes(directory / "network.json", Calendar().now)
+    counted.count(5)
+    directory.rename(moved)
+    counted.settle()
+    assert counted.moved_bytes == 5
+    assert MonthlyBytes(moved / "network.json", Calendar().now).moved_bytes >= 5
+
+
 def test_a_new_month_begins_with_nothing(tmp_path: Path) -> None:
     calendar = Calendar()
     counted = MonthlyBytes(tmp_path / "network.json", calendar.now)

@@ -24,6 +24,7 @@ BOUNDED = {
     "get_volume": "1,000 versions",
     "explain_node": "kinds of reasons",
     "device_history": "samples of an hour",
+    "pool_history": "about a hundred steps",
     "device_prices": "the newest, up to a limit",
     "list_prices": "500 models",
     "task_logs": "continued by offset",

@@ -5,6 +5,7 @@ a step ahead, and exactly when a task has ended.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -42,8 +43,9 @@ class MonthlyBytes:
             self._write(_STEP_BYTES)
 
     def settle(self) -> None:
-        """Writes the exact count."""
-        self._write(0)
+        """Writes the exact count. If that fails, the file has more, which is safe."""
+        with suppress(OSError):
+            self._write(0)
 
     def _turn_page(self) -> None:
         month = f"{self._now():%Y-%m}"

@@ -162,14 +162,14 @@ class VolumeCache:
 
     def _make_room(self, size_bytes: int) -> None:
         """Deletes the least recently used trees until all running fetches fit."""
-        sizes = {path: self._size(path) for path in self._entries()}
-        needed_bytes = sum(list(self._coming.values())) + sum(
-            size for path, size in sizes.items() if _final(path) not in self._coming
-        )
+        # What is being fetched changes meanwhile, and counts with its whole size.
+        idle = [path for path in self._entries() if _final(path) not in self._coming]
+        sizes = {path: self._size(path) for path in idle}
+        needed_bytes = sum(list(self._coming.values())) + sum(sizes.values())
         for path in sorted(sizes, key=_used_at):
             if needed_bytes <= self._most_bytes and not self._lacks(size_bytes):
                 break
-            if _final(path) not in self._coming and self._remove(path):
+            if self._remove(path):
                 needed_bytes -= sizes[path]
         if needed_bytes > self._most_bytes or self._lacks(size_bytes):
             raise SandboxUnavailable(

@@ -43,7 +43,16 @@ from potluck.wire.signing.receipt import (
 Side = Annotated[ReceiptSide, QueryParameter(name="side")]
 Node = Annotated[str | None, QueryParameter(name="node_id", max_length=64, required=False)]
 Place = Annotated[int | None, QueryParameter(name="cursor", ge=1, le=2**63 - 1, required=False)]
-FirstPlace = Annotated[int, QueryParameter(name="after", ge=0, le=2**63 - 1, required=False)]
+FirstPlace = Annotated[
+    int,
+    QueryParameter(
+        name="after",
+        ge=0,
+        le=2**63 - 1,
+        required=False,
+        description="The cursor that the export began with; 0 if it began with the first receipt.",
+    ),
+]
 LastPlace = Annotated[int, QueryParameter(name="last", ge=0, le=2**63 - 1)]
 
 # Examples.

@@ -15,7 +15,7 @@ from potluck.model.usage import Usage
 from potluck.server.flow.housekeeping.close_streams import close_streams_once
 from potluck.server.flow.housekeeping.expire import expire_once
 from potluck.server.flow.lease import lease
-from potluck.server.flow.report import result_poll
+from potluck.server.flow.report import request_work, result_poll, stream_report
 from potluck.server.flow.schedule.release import release_once
 from potluck.server.flow.settle import calls, slices
 from potluck.server.flow.submit import append, retry, submit
@@ -208,6 +208,32 @@ async def test_a_lost_answer_to_a_report_counts_nothing_twice(pool: Pool) -> Non
     assert counts is not None and counts.succeeded == 3
     assert len((await results(pool, task_id)).results[0].pieces) == 2
     await pool.check()
+
+
+async def test_a_bad_report_is_refused_by_itself(pool: Pool) -> None:
+    node_id, grant, task_id = await begun(pool)
+    await add(pool, task_id, 1, b"one")
+    assert items_of(await poll(pool, node_id, grant, 1)) == [(1, 2, [b"one"])]
+    codes = await pool.report(node_id, returned(grant, 5, 5), returned(grant, 1, 2))
+    assert codes == ["invalid_input", "accepted"]
+    counts = (await pool.task(task_id)).items
+    assert counts is not None and counts.succeeded == 2
+
+
+async def test_one_request_reports_a_bounded_number_of_calls(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_report, "_MOST_RUNS", 2)
+    monkeypatch.setattr(request_work, "MOST_TOGETHER", 10)
+    monkeypatch.setattr(request_work, "MOST_ALONE", 0)
+    node_id, grant, task_id = await begun(pool)
+    await add(pool, task_id, 1, b"one", b"two", b"three")
+    assert items_of(await poll(pool, node_id, grant, 1))[0][:2] == (1, 4)
+    reports = [returned(grant, item, item + 1) for item in (1, 2, 3)]
+    assert await pool.report(node_id, *reports) == ["accepted", "unavailable", "unavailable"]
+    assert await pool.report(node_id, *reports[1:]) == ["accepted"] * 2
+    counts = (await pool.task(task_id)).items
+    assert counts is not None and counts.succeeded == 4
 
 
 async def test_what_was_granted_while_an_attempt_ended_goes_back(pool: Pool) -> None:
