@@ -73,6 +73,7 @@ def test_every_limit_names_the_option_that_raises_it() -> None:
         EndReason.PROCESS_LIMIT: "processes",
         EndReason.TIME_LIMIT: "time",
         EndReason.PREPARE_TIME_LIMIT: "prepare-time",
+        EndReason.NETWORK_LIMIT: "network-limit",
     }
     limits = {reason for reason in EndReason if reason.endswith("_limit")}
     assert limits == {*options, EndReason.LOG_LIMIT}, "the log names its option where it is cut"

@@ -171,7 +171,7 @@ def test_work_that_is_handed_out_after_a_pause_is_noticed(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions
 ) -> None:
     monkeypatch.setattr(attempts, "list_unfetched", _none)
-    _remove(monkeypatch, "attempts", "fetch", "AND availability <> 'available'", "AND false")
+    _remove(monkeypatch, "attempts", "fetch", "WHERE availability <> 'available'", "WHERE false")
     assert any("handed out" in sentence for sentence in _broken_by(sessions).violations)
 
 

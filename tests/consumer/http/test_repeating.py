@@ -90,6 +90,9 @@ REPEATED: list[Call] = [
     ("admin.alerts", ()),
     ("admin.errors", ()),
     ("admin.status", ()),
+    ("admin.history", ()),
+    ("admin.events", ()),
+    ("volumes.list", ()),
     ("files.of_task", ("t",)),
     ("files.fetch", ("t", FOLDER)),
     ("files.download_bytes", (BLOB,)),
@@ -145,6 +148,9 @@ ONCE: list[Call] = [
 ]
 # Made of others, which stand above; or they end, and open, nothing but this client.
 OF_OTHERS = {
+    # They find the volume by `volumes.list` first.
+    *("volumes.get", "volumes.files", "volumes.fetch", "volumes.put", "volumes.add"),
+    *("volumes.share", "volumes.unshare", "volumes.keep", "volumes.remove"),
     *("files.upload", "files.upload_folder", "files.upload_packed"),
     *("files.download", "files.bring"),
     *("close", "at_close", "begin_anew", "as_saved", "through"),

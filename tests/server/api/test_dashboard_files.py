@@ -192,7 +192,7 @@ def test_nothing_else_is_answered_with_a_page(browser: Api, built: str, what: st
     assert (answer.status, answer.headers["Content-Type"]) == (status, "application/problem+json")
 
 
-@pytest.mark.parametrize("path", ["/docs", "/device", "/pages/device.js"])
+@pytest.mark.parametrize("path", ["/docs", "/pages/device.js"])
 def test_pages_of_the_server_keep_their_addresses(browser: Api, built: str, path: str) -> None:
     answer = browser.call("GET", path, Accept=HTML, Sec_Fetch_Mode="navigate")
     assert answer.status == 200 and answer.data != built_files(built)["index.html"]

@@ -29,6 +29,7 @@ EXEMPT = {
     "since": "a time, with a format instead of a pattern",
     "until": "the same",
     "ItemOutcome": "the same, of an item; its fields have no names",
+    "CallPosition": "the id of an attempt; its fields have no names",
 }
 
 

@@ -147,14 +147,18 @@ async def test_a_task_that_waited_for_a_device_or_for_another_task_is_not_measur
     await _round(pool, memory)
     waits = await pool.submit(priority=-1)
     await _round(pool, memory)  # it finds no free device
-    for number in range(3):
-        (grant,) = await pool.fetch(node.node_id)
-        await pool.report(node.node_id, Started(lease_of(grant)))
-        await pool.report(node.node_id, done(grant))
+    ended = 0
+    while ended < 3:
+        grants = await pool.fetch(node.node_id)
+        assert grants
+        for grant in grants:  # one may be granted ahead
+            await pool.report(node.node_id, Started(lease_of(grant)))
+            await pool.report(node.node_id, done(grant))
+        ended += len(grants)
         await announced(pool)
         await _released(pool)
         await _round(pool, memory)
-        assert value(pool, "potluck_task_start_seconds_count") == 1, number
+        assert value(pool, "potluck_task_start_seconds_count") == 1, ended
     assert (await pool.task(waits.id)).state.is_final
 
 
