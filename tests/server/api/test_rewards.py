@@ -154,6 +154,7 @@ def test_what_cannot_be_marked(paying: Paying, body: dict[str, Any]) -> None:
         ("/v1/me/rewards/epochs/1e3", 404),
         (f"/v1/me/rewards/epochs/{'9' * 40}", 404),
         ("/v1/payouts?cursor=nothing", 400),
+        ("/v1/payouts?cursor=%00", 400),
         ("/v1/claimants?cursor=x", 400),
         ("/v1/epochs/x/statement", 404),
         ("/v1/contract", 404),

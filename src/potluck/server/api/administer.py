@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from potluck.model.account import Scope
-from potluck.model.error import Conflict
+from potluck.model.error import Conflict, NotFound
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskState
@@ -231,6 +231,7 @@ def _event_message(followed: PoolStreamItem) -> ServerSentEventMessage:
         ],
         TASK,
     ),
+    errors=(NotFound,),
 )
 async def list_pool_tasks(
     services: Services,

@@ -344,7 +344,8 @@ async def _payouts(
 async def _position(
     connection: Connection, cursor: str, account_id: AccountId | None
 ) -> PayoutPosition:
-    found = await payouts.position(connection, cursor, account_id)
+    is_readable = cursor.isascii() and cursor.isprintable()  # as every id of a payout
+    found = await payouts.position(connection, cursor, account_id) if is_readable else None
     if found is None:
         raise bad_cursor()
     return found
