@@ -57,7 +57,11 @@ SELECT start, "end", sealed_inputs FROM item_batches
 WHERE task_id = :task_id AND "end" > :item ORDER BY "end" LIMIT 1
 
 -- name: batches
-SELECT start, "end", sealed_inputs FROM item_batches WHERE task_id = :task_id ORDER BY "end"
+-- None if they have more bytes in all than this: a stream may have gigabytes of them.
+SELECT start, "end", sealed_inputs FROM item_batches
+WHERE task_id = :task_id AND :most_bytes >= (
+    SELECT sum(octet_length(sealed_inputs)) FROM item_batches WHERE task_id = :task_id)
+ORDER BY "end"
 
 -- name: lock
 SELECT state, open_until IS NOT NULL AS is_open, items, pending, cancelled FROM tasks

@@ -30,6 +30,8 @@ MOST_ITEMS = 10_000  # of a stream
 MOST_APPENDED = 1_000  # items in one request
 # In one answer to a node; each has at most as many bytes as one request.
 _MOST_BATCHES = 64
+# Bytes that a batch has beside its arguments: its index, and what sealing adds.
+_MOST_BATCH_OVERHEAD = 256
 
 
 class StreamTimes(Struct, frozen=True):
@@ -277,9 +279,12 @@ async def cancel_item(connection: Connection, task_id: TaskId, item: int) -> Non
     await connection.execute(*_sql.cancel_item(task_id=task_id, item=item))
 
 
-async def read_all_inputs(connection: Connection, vault: Vault, task_id: TaskId) -> list[bytes]:
-    """The arguments of all calls."""
-    rows = await connection.fetch(*_sql.batches(task_id=task_id))
+async def read_all_inputs(
+    connection: Connection, vault: Vault, task_id: TaskId, most_bytes: int
+) -> list[bytes]:
+    """The arguments of all calls; nothing if they are deleted, or have far more bytes than this."""
+    most_sealed_bytes = most_bytes + MOST_ITEMS * _MOST_BATCH_OVERHEAD
+    rows = await connection.fetch(*_sql.batches(task_id=task_id, most_bytes=most_sealed_bytes))
     return [
         arguments
         for row in rows
