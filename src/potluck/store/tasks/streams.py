@@ -63,7 +63,6 @@ class Appended(Struct, frozen=True):
 
 
 class AcceptedItems(Struct, frozen=True):
-    task_id: TaskId
     has_pending: bool
     node_ids: tuple[NodeId, ...]
 
@@ -78,9 +77,7 @@ class NodeItems(Struct, frozen=True):
 class LockedStream(Struct, frozen=True):
     state: TaskState
     is_open: bool
-    items: int
     pending: tuple[ItemRange, ...]
-    cancelled: tuple[ItemRange, ...]
 
 
 async def open_stream(
@@ -150,7 +147,7 @@ async def accept(
     if row["of_task"] is None:
         return None
     assert row["of_task"] == task_id, "values are sealed for their task"
-    return AcceptedItems(task_id, row["has_pending"], tuple(row["node_ids"]))
+    return AcceptedItems(row["has_pending"], tuple(row["node_ids"]))
 
 
 async def refill(connection: Connection, task_id: TaskId, times: StreamTimes) -> tuple[NodeId, ...]:
@@ -199,13 +196,7 @@ async def lock(
     row = await connection.fetchrow(*_sql.lock(task_id=task_id, account_id=account_id))
     if row is None:
         return None
-    return LockedStream(
-        TaskState(row["state"]),
-        row["is_open"],
-        row["items"],
-        item_ranges(row["pending"]),
-        item_ranges(row["cancelled"]),
-    )
+    return LockedStream(TaskState(row["state"]), row["is_open"], item_ranges(row["pending"]))
 
 
 async def close(connection: Connection, task_id: TaskId) -> list[NodeId]:
