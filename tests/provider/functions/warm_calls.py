@@ -14,6 +14,7 @@ from potluck.model.blob import Value
 from potluck.model.ids import AccountId
 from potluck.model.task import MIB, ItemRange, Limits, Requirements
 from potluck.model.task_spec import FunctionSpec
+from potluck.provider.attempt.item_feed import ItemFeed
 from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.log_limit import limited_log
@@ -129,11 +130,14 @@ class Shop:
         self.pool = WarmPool(driver, settings or WarmSettings(), pins)
         self.recall = StopRequest()
         self.told: list[Event] = []
+        self.hear: Callable[[Event], None] = lambda event: None
         self.logs: list[LogBuffer] = []
         self.outboxes: list[Outbox] = []
         self.backlogs: list[UnsentResults] = []
 
-    async def run(self, grant: Grant, inputs: InputFiles | None = None) -> Ran:
+    async def run(
+        self, grant: Grant, inputs: InputFiles | None = None, feed: ItemFeed | None = None
+    ) -> Ran:
         spool = LogSpool.open(self._directory, grant.attempt_id)
         log, freight = LogBuffer(spool, 0.1), idle_freight(self._directory)
         limited = limited_log(log, grant.limits)
@@ -142,17 +146,23 @@ class Shop:
         self.backlogs.append(freight.backlog)
         told: list[Event] = []
         self.told = told
+
+        def tell(event: Event) -> None:
+            told.append(event)
+            self.hear(event)
+
         parts = (
             SYSTEM_PYTHON,
             Exposed(),
             inputs or InputFiles(),
             MaskedLog(limited, Mask(())),
-            told.append,
+            tell,
             self.recall,
             freight,
         )
         assert isinstance(grant.spec, FunctionSpec)
-        outcome = await run_function(PreparedAttempt(grant, *parts), grant.spec, self.pool, 0.1)
+        job = PreparedAttempt(grant, *parts, feed=feed)
+        outcome = await run_function(job, grant.spec, self.pool, 0.1)
         await limited.close()
         log.flush()
         text = b"".join(piece.data for piece in spool.read(0, 10**6, 10**9)).decode()

@@ -102,7 +102,7 @@ class Runner:
         warm: WarmSettings = DEFAULT_WARM_SETTINGS,
         read_spent: ReadSpent = no_usage,
         volumes: VolumeCache | None = None,
-        owner_id: AccountId | None = None,
+        owner_id: AccountId | None = None,  # without it, all tasks are of other accounts
     ) -> None:
         self._volumes = volumes
         self._owner_id = owner_id
@@ -141,7 +141,7 @@ class Runner:
             ready = await recall.unless(self._prepare_run(grant, masked, tell, freight))
             record_step("prepare", grant, began_ns)
             made = (ready.environment, ready.exposed, ready.inputs)
-            is_of_other = grant.account_id != (self._owner_id or grant.account_id)
+            is_of_other = grant.account_id != self._owner_id
             meter = DeviceMeter(self._read_spent, grant.devices)
             job = PreparedAttempt(
                 *(grant, *made, masked, _metered(tell, meter), recall, freight),

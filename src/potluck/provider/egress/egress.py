@@ -10,12 +10,8 @@ from pathlib import Path
 from potluck.local.network.name_lookup import Resolver, SystemNames
 from potluck.provider.egress.guard import EgressGuard, EgressRules, OwnAddresses
 from potluck.provider.egress.monthly_bytes import MonthlyBytes
-from potluck.provider.egress.proxy import Proxy, ProxyLimits, leftover_directories
+from potluck.provider.egress.proxy import Proxy, ProxyLimits, ignore, leftover_directories
 from potluck.provider.server.throttle import Throttle
-
-
-def _ignore() -> None:
-    """A callback that does nothing."""
 
 
 class Egress:
@@ -34,7 +30,7 @@ class Egress:
         name: str,
         rules: EgressRules,
         limits: ProxyLimits,
-        on_exhausted: Callable[[], None] = _ignore,
+        on_exhausted: Callable[[], None] = ignore,
         count: Callable[[int], object] = bool,
     ) -> Proxy:
         guard = EgressGuard(name, rules, self._names, self.own)

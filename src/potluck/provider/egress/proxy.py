@@ -38,7 +38,7 @@ class ProxyLimits(Struct, frozen=True):
     idle_seconds: float = 300.0
 
 
-def _ignore() -> None:
+def ignore() -> None:
     """A callback that does nothing."""
 
 
@@ -50,7 +50,7 @@ class Proxy:
         guard: EgressGuard,
         limits: ProxyLimits,
         throttle: Throttle,
-        on_exhausted: Callable[[], None] = _ignore,
+        on_exhausted: Callable[[], None] = ignore,
         count: Callable[[int], object] = bool,
     ):
         self._guard = guard

@@ -117,7 +117,8 @@ _READ_BYTES = 2**20
 # Read-only, accessible to the task's user, and executable in case it is a program.
 _SHOWN = 0o555
 _WRONG_TRIES = 3
-_REFUSALS = (NotFound, Conflict, Forbidden, InvalidInput)
+# Of the server: trying again does not help.
+REFUSALS = (NotFound, Conflict, Forbidden, InvalidInput)
 
 
 class Hash(Protocol):
@@ -164,7 +165,7 @@ async def _complete(courier: BlobTransfer, blob: BlobRef, part: Path, digest: Ha
                         size += len(piece)
                         if size == blob.size_bytes:
                             break
-            except _REFUSALS:
+            except REFUSALS:
                 raise
             except PotluckError:
                 pass  # a connection error: resumes at the current position

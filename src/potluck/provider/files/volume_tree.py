@@ -15,11 +15,10 @@ from typing import NamedTuple
 from potluck.local.durable_files import write_all
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.blob import BlobRef
-from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound, PotluckError
-from potluck.provider.files.blob_transfer import BlobDamaged, BlobTransfer
+from potluck.model.error import PotluckError
+from potluck.provider.files.blob_transfer import REFUSALS, BlobDamaged, BlobTransfer
 from potluck.wire.volumes import VolumeChunk, VolumeFile, VolumeManifest
 
-_REFUSALS = (NotFound, Conflict, Forbidden, InvalidInput)
 _WRONG_TRIES = 3
 _FILE_MODE, _PROGRAM_MODE, _DIRECTORY_MODE = 0o444, 0o555, 0o755
 
@@ -239,7 +238,7 @@ class _PackReader:
         while size_bytes < chunk.size_bytes:
             try:
                 piece = await self._next(chunk.pack, chunk.offset + size_bytes, run_end)
-            except _REFUSALS:
+            except REFUSALS:
                 raise
             except PotluckError:
                 piece = b""  # a connection error: resumes at the current position

@@ -97,12 +97,13 @@ class StreamCalls(FunctionItems):
         """Waits for more when there are none, unless the run is to end."""
         if self._feed.released_seconds > _RELEASED_SECONDS:
             self._give_back()
-        if not self._left:
+        if not (self._left or self._is_ending):
             with suppress(StopRequested, TimeoutError):
                 async with asyncio.timeout(self._linger_seconds):
                     await self._job.recall.unless(self._wait_for_items())
-        if not self._left:
-            self._is_ending = True
+        # Items that came while an interpreter was given back run in another one.
+        self._is_ending = not self._left
+        if self._is_ending:
             self._has_unsent.set()
         return bool(self._left)
 
@@ -142,10 +143,11 @@ class StreamCalls(FunctionItems):
             await self._release_collected(interpreter)
 
     async def _next_unsent(self) -> bool:
+        """False when the interpreter is given back: nobody would read its answer to later items."""
         while not (self._unsent or self._is_ending):
             self._has_unsent.clear()
             await self._has_unsent.wait()
-        return bool(self._unsent)
+        return not self._is_ending
 
     async def _send_frame(self, interpreter: Interpreter) -> int:
         """Sends the next items; returns where the frame ends."""

@@ -2,8 +2,7 @@
 
 The file has no name and the loop device clears itself. So both disappear with the last user of the
 file system, also if this process is killed; only its mount point has to be removed. The kernel
-enforces the size. It needs root, mke2fs and loop devices: whoever wants to know
-whether it works tries it.
+enforces the size. It needs root, mke2fs and loop devices; only a try shows whether it works.
 """
 
 import ctypes

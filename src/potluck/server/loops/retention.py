@@ -1,5 +1,5 @@
 """Deletes expired rows: nonces, approvals, sessions, invites, old events, old backups' records, and
-the leftovers of suspended accounts.
+the leftovers of suspended accounts. Closes call streams that get no more calls.
 
 Each kind is processed completely and by itself: a failing one is logged and does not block the
 others.

@@ -89,10 +89,15 @@ async def make(connection: Connection, account_id: AccountId, name: str) -> str:
     return volume_id
 
 
-async def check_newest(connection: Connection, volume_id: str, after: str | None) -> None:
-    """Raises if another version became the newest meanwhile, or if there are too many."""
+async def check_newest(
+    connection: Connection, volume_id: str, version: bytes, after: str | None
+) -> None:
+    """Raises if another version became the newest meanwhile, or if there are too many; not if this
+    version is the newest, so that putting it is safe to repeat."""
     row = await connection.fetchrow(*_sql.newest(volume_id=volume_id))
     newest = None if row is None else row["version"].hex()
+    if newest == version.hex():
+        return
     if after is not None and newest != after:
         raise Conflict("The volume has another version now.", "Read it again, then repeat this.")
     if row is not None and row["versions"] >= MOST_VERSIONS:

@@ -57,10 +57,14 @@ SELECT start, "end", sealed_inputs FROM item_batches
 WHERE task_id = :task_id AND "end" > :item ORDER BY "end" LIMIT 1
 
 -- name: batches
-SELECT start, "end", sealed_inputs FROM item_batches WHERE task_id = :task_id ORDER BY "end"
+-- None if they have more bytes in all than this: a stream may have gigabytes of them.
+SELECT start, "end", sealed_inputs FROM item_batches
+WHERE task_id = :task_id AND :most_bytes >= (
+    SELECT sum(octet_length(sealed_inputs)) FROM item_batches WHERE task_id = :task_id)
+ORDER BY "end"
 
 -- name: lock
-SELECT state, open_until IS NOT NULL AS is_open, items, pending, cancelled FROM tasks
+SELECT state, open_until IS NOT NULL AS is_open, pending FROM tasks
 WHERE id = :task_id AND account_id = :account_id AND is_stream FOR UPDATE
 
 -- name: close
@@ -101,7 +105,7 @@ WHERE id = ANY(:attempt_ids::text[]) AND finished_at IS NULL AND released_at IS 
 
 -- name: call
 -- Where an item of an array is.
-SELECT tasks.is_stream, tasks.state AS task_state, tasks.pending @> :item::integer AS is_pending,
+SELECT tasks.state AS task_state, tasks.pending @> :item::integer AS is_pending,
     tasks.cancelled @> :item AS is_cancelled,
     failed.reason, failed.detail, failed.exit_code, failed.sealed_last_lines,
     live.id AS attempt_id, live.state AS attempt_state, lower(live.remaining) = :item AS is_next

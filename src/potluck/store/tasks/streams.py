@@ -30,6 +30,8 @@ MOST_ITEMS = 10_000  # of a stream
 MOST_APPENDED = 1_000  # items in one request
 # In one answer to a node; each has at most as many bytes as one request.
 _MOST_BATCHES = 64
+# Bytes that a batch has beside its arguments: its index, and what sealing adds.
+_MOST_BATCH_OVERHEAD = 256
 
 
 class StreamTimes(Struct, frozen=True):
@@ -61,7 +63,6 @@ class Appended(Struct, frozen=True):
 
 
 class AcceptedItems(Struct, frozen=True):
-    task_id: TaskId
     has_pending: bool
     node_ids: tuple[NodeId, ...]
 
@@ -76,9 +77,7 @@ class NodeItems(Struct, frozen=True):
 class LockedStream(Struct, frozen=True):
     state: TaskState
     is_open: bool
-    items: int
     pending: tuple[ItemRange, ...]
-    cancelled: tuple[ItemRange, ...]
 
 
 async def open_stream(
@@ -148,7 +147,7 @@ async def accept(
     if row["of_task"] is None:
         return None
     assert row["of_task"] == task_id, "values are sealed for their task"
-    return AcceptedItems(task_id, row["has_pending"], tuple(row["node_ids"]))
+    return AcceptedItems(row["has_pending"], tuple(row["node_ids"]))
 
 
 async def refill(connection: Connection, task_id: TaskId, times: StreamTimes) -> tuple[NodeId, ...]:
@@ -197,13 +196,7 @@ async def lock(
     row = await connection.fetchrow(*_sql.lock(task_id=task_id, account_id=account_id))
     if row is None:
         return None
-    return LockedStream(
-        TaskState(row["state"]),
-        row["is_open"],
-        row["items"],
-        item_ranges(row["pending"]),
-        item_ranges(row["cancelled"]),
-    )
+    return LockedStream(TaskState(row["state"]), row["is_open"], item_ranges(row["pending"]))
 
 
 async def close(connection: Connection, task_id: TaskId) -> list[NodeId]:
@@ -277,9 +270,12 @@ async def cancel_item(connection: Connection, task_id: TaskId, item: int) -> Non
     await connection.execute(*_sql.cancel_item(task_id=task_id, item=item))
 
 
-async def read_all_inputs(connection: Connection, vault: Vault, task_id: TaskId) -> list[bytes]:
-    """The arguments of all calls."""
-    rows = await connection.fetch(*_sql.batches(task_id=task_id))
+async def read_all_inputs(
+    connection: Connection, vault: Vault, task_id: TaskId, most_bytes: int
+) -> list[bytes]:
+    """The arguments of all calls; nothing if they are deleted, or have far more bytes than this."""
+    most_sealed_bytes = most_bytes + MOST_ITEMS * _MOST_BATCH_OVERHEAD
+    rows = await connection.fetch(*_sql.batches(task_id=task_id, most_bytes=most_sealed_bytes))
     return [
         arguments
         for row in rows

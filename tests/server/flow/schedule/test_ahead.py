@@ -1,5 +1,6 @@
 """Tasks that are granted ahead: behind one that runs, without a share of their own."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -201,3 +202,32 @@ async def test_a_grant_that_no_longer_holds_changes_nothing(pool: Pool, change: 
     await pool.sql(change)
     assert await apply_ahead(pool.services, pool.leads, planned) == []
     assert await pool.sql("SELECT count(*) FROM attempts") == 1
+
+
+async def test_credit_that_is_spent_meanwhile_does_not_stop_the_scheduler(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**12)
+    await line(pool, 1, price_micro_per_hour=PRICE, run_seconds=10.0)
+    await short(pool, 1, run_seconds=10.0)
+    memory = LeaderMemory(pool.services)
+    await memory.begin()
+    assert not memory.known.scheduler.plan(memory.now, 10).assignments
+    (planned,) = memory.known.scheduler.ahead.plan(memory.now)
+    assert planned.hold_micro
+    async with pool.services.database.transaction() as connection:
+        before = await connection.fetchval(
+            "SELECT available_micro FROM balances WHERE account_id = $1 FOR UPDATE", pool.alice
+        )
+        await connection.execute(
+            "UPDATE balances SET available_micro = 0 WHERE account_id = $1", pool.alice
+        )
+        applying = asyncio.ensure_future(apply_ahead(pool.services, pool.leads, planned))
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        while not await pool.sql(waiting):
+            assert not applying.done(), "it did not come to the balance"
+    assert await applying == []
+    restored = f"UPDATE balances SET available_micro = {before} WHERE account_id = '{pool.alice}'"
+    await pool.sql(restored)
+    await pool.check()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.model.blob import Value
+from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import EndReason, ItemRange, TaskState
@@ -20,6 +20,7 @@ from potluck.server.flow.schedule.release import release_once
 from potluck.server.flow.settle import calls, slices
 from potluck.server.flow.submit import append, retry, submit
 from potluck.server.leader.memory import LeaderMemory
+from potluck.store.tasks import streams
 from potluck.wire import item_file
 from potluck.wire.consumer import RetryTask, TaskView
 from potluck.wire.provider import (
@@ -403,6 +404,19 @@ async def test_a_whole_stream_is_retried_as_an_array_of_what_did_not_succeed(poo
     await pool.plan()
     (single,) = await pool.fetch(node_id)
     assert item_file.unpack(single.spec.inputs.data, 3) == [b"0", b"1", b"2"]  # type: ignore[union-attr]
+
+
+async def test_a_retry_does_not_read_arguments_that_no_array_could_have(pool: Pool) -> None:
+    large = bytes(261_000)
+    task_id = (await open_stream(pool, large)).id
+    for start in range(1, 12):
+        await add(pool, task_id, start, large)
+    async with pool.services.database.statement() as connection:
+        vault = pool.services.vault
+        assert await streams.read_all_inputs(connection, vault, task_id, INLINE_BYTES) == []
+        assert await streams.read_inputs(connection, vault, task_id, 11) == large
+    with pytest.raises(Conflict, match="too large"):
+        await retry.retry_task(pool.services, pool.alice, task_id, RetryTask(), None)
 
 
 async def test_a_closed_stream_takes_nothing_and_ends_when_it_is_done(pool: Pool) -> None:

@@ -120,6 +120,16 @@ async def test_the_same_content_is_one_version_wherever_it_lies(pool: Pool) -> N
         await put(pool, VolumeManifest((), (EMPTY,)), after=first.versions[0].version)
 
 
+async def test_a_put_after_a_version_is_safe_to_repeat(pool: Pool) -> None:
+    first = await put_files(pool, a=ONE)
+    answers = [
+        await put(pool, VolumeManifest((), (EMPTY,)), after=first.volume.newest.version)
+        for _ in range(2)
+    ]
+    assert answers[0].volume.newest.version == answers[1].volume.newest.version
+    assert len(answers[1].versions) == 2
+
+
 async def test_its_bytes_stay_while_it_exists_and_go_with_it(pool: Pool) -> None:
     """Also from a server that does not know of volumes: the claims are pinned."""
     details = await put_files(pool, a=ONE, b=TWO)

@@ -67,6 +67,8 @@ class ProxyStreams:
             raise ValueError(number)
         stream = self._streams[number] = _ProxyStream(number, self._send)
         stream.task = asyncio.create_task(self._run(stream))
+        # Also if it is cancelled before it begins.
+        stream.task.add_done_callback(lambda _: self._streams.pop(number))
 
     async def _run(self, stream: "_ProxyStream") -> None:
         kind = RESET
@@ -75,7 +77,6 @@ class ProxyStreams:
                 await stream.run(self._proxy)
                 kind = END
         finally:
-            del self._streams[stream.number]
             self._attachment.write(frame(kind, NUMBER.pack(stream.number)))
 
     async def _send(self, kind: bytes, payload: bytes) -> None:

@@ -11,6 +11,7 @@ from potluck.decide.ahead import GrantAhead
 from potluck.decide.charges import hold_entries
 from potluck.decide.types import Assignment
 from potluck.model.error import PotluckError
+from potluck.model.ids import AttemptId
 from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.services import Services
 from potluck.store.attempts.assign import (
@@ -44,6 +45,19 @@ async def apply_ahead(
     services: Services, leadership: Leadership, grant: GrantAhead
 ) -> list[GrantedAhead]:
     """Returns the grants of one line that were applied; the others no longer hold."""
+    holder_id = grant.holder.id
+
+    async def apply(_: Sequence[AttemptId]) -> dict[AttemptId, list[GrantedAhead]]:
+        return {holder_id: await _apply_ahead(services, leadership, grant)}
+
+    # It may fail: the account may have spent its credit meanwhile.
+    answers = await try_batch_then_each([holder_id], apply, but=(PotluckError, TermOver))
+    return answers.get(holder_id, [])
+
+
+async def _apply_ahead(
+    services: Services, leadership: Leadership, grant: GrantAhead
+) -> list[GrantedAhead]:
     settings = services.settings
     terms = (leadership, __version__, settings.fetch_seconds, settings.fee_basis_points)
     if not grant.hold_micro:

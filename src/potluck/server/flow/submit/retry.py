@@ -55,10 +55,11 @@ async def _with_inputs(
     """A call stream becomes an array of all its calls."""
     spec = source.request.spec
     assert isinstance(spec, FunctionSpec), "only functions are called"
-    inputs = item_file.pack(await streams.read_all_inputs(connection, services.vault, task_id))
-    if len(inputs) > INLINE_BYTES:
+    values = await streams.read_all_inputs(connection, services.vault, task_id, INLINE_BYTES)
+    inputs = item_file.pack(values)
+    if not values or len(inputs) > INLINE_BYTES:
         raise Conflict(
-            f"The arguments of all calls of {task_id} are too large for one array.",
+            f"The arguments of all calls of {task_id} are too large for one array, or deleted.",
             f"Retry its calls one by one: `potluck retry {task_id}#0`.",
         )
     request = replace(source.request, spec=replace(spec, inputs=Value(inputs)))

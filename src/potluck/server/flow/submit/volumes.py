@@ -50,7 +50,7 @@ async def put(services: Services, account_id: AccountId, request: PutVolume) -> 
     async with services.database.transaction() as connection:
         await blobs.lock_use(connection, account_id)
         volume_id = await volumes.make(connection, account_id, request.name)
-        await volumes.check_newest(connection, volume_id, request.after)
+        await volumes.check_newest(connection, volume_id, new.version, request.after)
         named = [request.manifest, *packs]
         for missing in await blobs.find_missing(connection, account_id, named):
             raise Conflict(

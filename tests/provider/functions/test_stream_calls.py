@@ -1,0 +1,58 @@
+"""Calls of a stream that come while its run gives its interpreter back."""
+
+import asyncio
+import pickle
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.provider.attempt.item_feed import ItemFeed
+from potluck.provider.event import Event, ItemsEnded
+from potluck.provider.functions.interpreter import Interpreter
+from potluck.wire import item_file
+from potluck.wire.provider import GrantedItems
+from tests.provider.functions.warm_calls import Shop, call_of
+
+pytestmark = pytest.mark.usefixtures("by_value")
+
+LINGER_SECONDS = 0.05
+
+
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+async def test_calls_after_a_pause_are_all_sent(
+    walled: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One comes when the run has waited long enough, and one when that one is done."""
+    grant = replace(call_of(doubled), items=[], linger_seconds=LINGER_SECONDS)
+    feed = ItemFeed()
+    lend, left = walled.pool.lend, [1]
+
+    def add(item: int) -> None:
+        inputs = item_file.pack([pickle.dumps((item,))])
+        feed.add(GrantedItems(grant.attempt_id, item, item + 1, inputs))
+
+    @asynccontextmanager
+    async def lend_until_the_next_comes(*parts: Any) -> AsyncIterator[Interpreter]:
+        async with lend(*parts) as interpreter:
+            yield interpreter
+        if left:
+            add(left.pop())
+
+    def follow(event: Event) -> None:
+        if isinstance(event, ItemsEnded) and event.returned[0].start == 1:
+            add(2)
+
+    monkeypatch.setattr(walled.pool, "lend", lend_until_the_next_comes)
+    walled.hear = follow
+    add(0)
+
+    async with asyncio.timeout(20):
+        ran = await walled.run(grant, feed=feed)
+
+    assert ran.returned == {0: 0, 1: 2, 2: 4}
