@@ -119,7 +119,7 @@ def _show_title(task: TaskView, selected: int | None, pane: Pane) -> None:
     if task.state is TaskState.QUEUED and task.items is None:
         title = f"potluck: {describe_stage(task).rstrip('.')}; `potluck explain {end}` shows more"
         pane.line(title, Tone.FAINT)
-    elif newest is not None and newest.items is not None and selected is None:
+    elif task.items is not None and newest is not None and newest.items and selected is None:
         pane.prose(
             f"potluck: attempt {newest.number} of {task.attempt_count}, {_describe(newest.items)};"
             f" --attempt N shows another, --item N the output of one item, `potluck result {end}`"
