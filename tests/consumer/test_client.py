@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -338,3 +339,15 @@ def test_wait_returns_the_final_task(server: FakeServer, potluck: Potluck) -> No
     server.plays(f"/v1/tasks/{queued.id}", says(queued))
     server.plays(follow_path(queued.id), streams(state_event(1, queued), state_event(2, done)))
     assert potluck.tasks.wait(queued.id) == done
+
+
+@pytest.mark.parametrize("name", ["0x0000000000000000000000000000000000000001/data", "Data", "d"])
+def test_a_volume_of_another_account_is_refused_before_anything_is_sent(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    with Potluck("http://127.0.0.1:9", "a token", HASTE) as client:  # where nothing answers
+        with pytest.raises(error.InvalidInput, match="volume of yours"):
+            client.volumes.put(name, tmp_path)
+        with pytest.raises(error.InvalidInput, match="volume of yours"):
+            client.volumes.add(name, {"a.txt": tmp_path / "a.txt"})

@@ -6,6 +6,7 @@ that arrived are not sent again. Nothing is visible before all of it has arrived
 
 import hashlib
 import io
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from potluck.consumer.files.volume_content import (
 )
 from potluck.consumer.http.thread_map import map_in_threads
 from potluck.consumer.http.transport import Transport, call_api, iter_pages, send_command
-from potluck.model.blob import BlobRef
+from potluck.model.blob import VOLUME_PATTERN, BlobRef
 from potluck.model.error import Conflict, InvalidInput, NotFound, UntrustedResult
 from potluck.wire import routes
 from potluck.wire.signing.address import checksummed
@@ -82,6 +83,7 @@ class Volumes:
     ) -> VolumePut:
         """Makes these files the newest version: those of one folder, or several files and folders
         by their names."""
+        _check_name(name)
         files = [chunk_file(file) for file in list_sources([Path(each) for each in sources])]
         for _ in range(_TRIES):
             try:
@@ -95,6 +97,7 @@ class Volumes:
     ) -> VolumePut:
         """Makes a new version with these files besides those of the newest; the keys are their
         paths in the volume."""
+        _check_name(name)
         local = sorted(LocalFile(path, Path(source)) for path, source in added.items())
         files = [chunk_file(file) for file in local]
         for _ in range(_TRIES):
@@ -296,6 +299,15 @@ class Volumes:
                 target.write(data)
         part.chmod(0o755 if file.is_executable else 0o644)
         part.replace(place)
+
+
+def _check_name(name: str) -> None:
+    """Before anything is sent: only the volumes of the account itself can be changed."""
+    if re.fullmatch(VOLUME_PATTERN, name) is None:
+        raise InvalidInput(
+            f"{name!r} is not a name for a volume of yours.",
+            "Use 2 to 63 lower-case letters, digits, `-` and `.`, without a wallet.",
+        )
 
 
 def _below(files: Sequence[VolumeFile], path: str) -> list[tuple[str, VolumeFile]]:

@@ -175,7 +175,7 @@ class TaskWatcher:
         if isinstance(event, Exception):
             raise event
         if isinstance(event, Gap):
-            self._line.say(f"{event.error.detail.rstrip('.')}. Retrying …", Tone.WAITING)
+            self._line.say(f"{event.error.detail} Retrying …", Tone.WAITING)
             return
         if isinstance(event, FollowedState):
             self._task = event.task

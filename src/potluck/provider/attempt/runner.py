@@ -246,7 +246,8 @@ class Runner:
             outcome = await self._run_job(replace(job, proxy=socket))
         if proxy.refused:
             hosts = ", ".join(proxy.refused)
-            sentence = f"Connections to {hosts} were refused: --network does not allow them.\n"
+            why = "--network does not allow them, or their addresses are not public"
+            sentence = f"Connections to {hosts} were refused: {why}.\n"
             await job.log.write("potluck", sentence.encode())
         return outcome, proxy.spent_bytes
 
