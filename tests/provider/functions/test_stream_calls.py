@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from potluck.model.task import EndReason
 from potluck.provider.attempt.item_feed import ItemFeed
 from potluck.provider.event import Event, ItemsEnded
 from potluck.provider.functions.interpreter import Interpreter
@@ -56,3 +57,24 @@ async def test_calls_after_a_pause_are_all_sent(
         ran = await walled.run(grant, feed=feed)
 
     assert ran.returned == {0: 0, 1: 2, 2: 4}
+
+
+def broken(number: int) -> float:
+    return number / 0
+
+
+async def test_an_error_is_reported_while_the_run_waits_for_more_calls(walled: Shop) -> None:
+    grant = replace(call_of(broken), items=[], linger_seconds=60.0)
+    feed = ItemFeed()
+    inputs = item_file.pack([pickle.dumps((1,))])
+    feed.add(GrantedItems(grant.attempt_id, 0, 1, inputs))
+
+    def release(event: Event) -> None:
+        if isinstance(event, ItemsEnded) and event.outcomes:
+            walled.recall.ask(EndReason.RECLAIMED, 0.0)
+
+    walled.hear = release
+    async with asyncio.timeout(20):
+        ran = await walled.run(grant, feed=feed, outcome_seconds=60.0)
+
+    assert set(ran.failed) == {0}

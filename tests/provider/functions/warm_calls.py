@@ -136,7 +136,11 @@ class Shop:
         self.backlogs: list[UnsentResults] = []
 
     async def run(
-        self, grant: Grant, inputs: InputFiles | None = None, feed: ItemFeed | None = None
+        self,
+        grant: Grant,
+        inputs: InputFiles | None = None,
+        feed: ItemFeed | None = None,
+        outcome_seconds: float = 0.1,
     ) -> Ran:
         spool = LogSpool.open(self._directory, grant.attempt_id)
         log, freight = LogBuffer(spool, 0.1), idle_freight(self._directory)
@@ -162,7 +166,7 @@ class Shop:
         )
         assert isinstance(grant.spec, FunctionSpec)
         job = PreparedAttempt(grant, *parts, feed=feed)
-        outcome = await run_function(job, grant.spec, self.pool, 0.1)
+        outcome = await run_function(job, grant.spec, self.pool, outcome_seconds)
         await limited.close()
         log.flush()
         text = b"".join(piece.data for piece in spool.read(0, 10**6, 10**9)).decode()

@@ -18,6 +18,7 @@ from potluck.model.task import ItemRange
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.item_feed import ItemFeed
 from potluck.provider.attempt.kinds import PreparedAttempt
+from potluck.provider.attempt.unsent_results import Outcomes
 from potluck.provider.functions.arguments import MOST_FRAME_BYTES, ItemBatch
 from potluck.provider.functions.channel import ChannelClosed
 from potluck.provider.functions.interpreter import Interpreter, WarmKey
@@ -75,6 +76,8 @@ class StreamCalls(FunctionItems):
     ) -> None:
         self._calls = CallArguments()
         super().__init__(job, spec, self._calls, flush_seconds)
+        # A caller waits for each: errors are sent as soon as results.
+        self._outcomes = Outcomes(job.grant.attempt_id, self._tell, _FRAME_SECONDS)
         self._log = self._titled = TitledLog(job)
         self._feed = feed
         self._linger_seconds = job.grant.linger_seconds or 0.0
