@@ -16,7 +16,8 @@ _MOST_ROWS = 80
 _MOST_HEAP_MB = 150
 
 
-@pytest.mark.parametrize("count", [750, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [750, 10_000])
 def test_many_tasks_scroll(dashboard: DashboardPage, server: ServerProcess, count: int) -> None:
     wallet = Wallet(f"has {count} tasks")
     add_tasks(server, wallet, count)

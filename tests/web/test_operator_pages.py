@@ -1,5 +1,6 @@
 """The operator's pages: events as they happen, throughput over time, quotas, audit, all tasks."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.processes import ProviderProcess, ServerProcess, await_true
@@ -9,6 +10,7 @@ from tests.web.dashboard_page import DashboardPage
 NEEDS_A_GPU = {"device_kind": "gpu"}
 
 
+@pytest.mark.long
 def test_an_event_of_another_account_appears_by_itself_without_its_name(
     dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess
 ) -> None:

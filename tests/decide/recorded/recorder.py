@@ -24,8 +24,8 @@ _LATER = tuple(
     f',"{name}":{msgspec.json.encode(getattr(Requirements(), name)).decode()}'.encode()
     for name in ("volumes", "network", "network_bytes", "own_wallet")
 )
-# Of assignments, which came later, too.
-_LAST_FIELDS = re.compile(rb',"kind":"\w+","requested":null')
+# Of assignments and places, which came later, too.
+_LAST_FIELDS = re.compile(rb',"kind":"\w+","requested":null|,"requirements":null')
 
 
 class Recorder:

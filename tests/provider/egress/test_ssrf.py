@@ -20,7 +20,7 @@ from tests.end_to_end.cut_network import why_not
 from tests.provider.egress import probe
 from tests.provider.egress.destinations import forbidden, rebinding, spellings
 from tests.provider.egress.internet import BODY, LINE, NAMES, Internet, small_internet
-from tests.provider.sandbox.conftest import Host, confinement, hosting
+from tests.provider.sandbox.conftest import Host, confinement, hosting, skip_unless_possible
 from tests.provider.sandbox.docker.engine import starting
 from tests.provider.sandbox.host import Answer, Request
 from tests.tally import tallying
@@ -72,6 +72,7 @@ def at_home(driver: str, internet: Internet) -> Iterator[Host]:
     enter = internet.entering
     if driver.startswith("bubblewrap"):
         as_root = driver.endswith("root")
+        skip_unless_possible(as_root)
         # An ordinary user cannot enter a namespace: root does, and becomes the user inside.
         become = [] if as_root else ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
         with hosting(
