@@ -7,7 +7,7 @@
 
 Every round runs each program once, one after the other, so that a machine that is slow for a while
 is slow for all of them; compare ratios, not figures of different runs. The peers are scripts of a
-folder that is no part of this project. Each prints a line of JSON with `tasks_per_s` and `p50_ms`.
+folder outside this project. Each prints a line of JSON with `tasks_per_s` and `p50_ms`.
 Their environments and data are in PERF_DIR, where `setup.sh` of that folder installs them. What
 cannot be run is skipped, and the reason is printed and kept.
 

@@ -2,7 +2,7 @@
 
     make bench-first
 
-A pool runs: a server with its PostgreSQL, and a provider behind its sandbox. Then, as somebody does
+A pool runs: a server with its PostgreSQL, and a provider behind its sandbox. Then, as a user does
 who never had Potluck: a new environment of Python, an empty home, the line that the server printed,
 and `potluck run` in a terminal in which a password for the new wallet is typed twice. Once with an
 empty download cache, and once with what that has left in it. Dependencies come from the package

@@ -3,7 +3,7 @@
     make bench-join
 
 Builds the wheel, installs it with the pinned dependencies (from uv's cache, if they are there) into
-an environment of its own, and runs `potluck provide URL` there as somebody does who never had
+an environment of its own, and runs `potluck provide URL` there as a user does who never had
 Potluck: an empty home, no wallet, no profile, a terminal in which a password for the new wallet is
 typed twice. The server runs already. Prints JSON; `command_s` is from Enter to "is in the pool".
 """

@@ -1,4 +1,4 @@
-"""How long junk takes: bodies that nobody would send, to every route that a stranger may call.
+"""How long junk takes: senseless bodies, to every route that needs no credential.
 
     make bench-junk                     starts a server of its own
     python -m bench.junk --url URL      measures one that runs

@@ -174,7 +174,7 @@ class Bench:
         return self._scheduler.plan(self._now, most)
 
     def _apply(self, made: SchedulerPlan) -> None:
-        self._decided.update(msgspec.json.encode(made.assignments))
+        self._decided.update(msgspec.json.encode([_decided(each) for each in made.assignments]))
         for given in made.assignments:
             attempt = _attempt(given, self._account_of.pop(given.task_id), self._now + 3600)
             self._scheduler.put_running(attempt, self._now)
@@ -268,6 +268,14 @@ def _device(name: str, kind: DeviceKind, model: str) -> FreeDevice:
     )
 
 
+def _decided(given: Assignment) -> tuple[object, ...]:
+    """Without fields that earlier checkouts do not have."""
+    needed = given.requirements
+    amounts = (needed.cores, needed.memory_bytes, needed.disk_bytes)
+    place = (given.task_id, given.node_id, given.shares, amounts)
+    return (*place, given.price_micro_per_hour, given.hold_micro, given.expected_seconds)
+
+
 def _attempt(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:
     return given.running(AttemptId(f"attempt of {given.task_id}"), account_id, end)
 
@@ -314,13 +322,13 @@ def measure(asked: argparse.Namespace) -> dict[str, object]:
 def _checkout(text: str) -> Path:
     path = Path(text).resolve()
     if not (path / "src" / "potluck" / "decide").is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is no checkout of Potluck")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a checkout of Potluck")
     return path
 
 
 def _at_least_one(text: str) -> int:
     if not text.isdecimal() or not 1 <= len(text) <= 9 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
 
 
@@ -330,7 +338,7 @@ def _part(text: str) -> float:
     except ValueError:
         part = 0.0
     if not 0 < part <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
     return part
 
 

@@ -44,7 +44,7 @@ def started(
         assert line, f"it ended before it was ready: {log.read_text()[-2000:]}"
         first = json.loads(line)
         assert "error" not in first, first
-        # What nobody reads fills the pipe in the end, and whoever writes to it stands still.
+        # Output that is not read fills the pipe in the end, and its writer stops.
         threading.Thread(target=process.stdout.read, daemon=True).start()
         yield Started(process, first)
     finally:

@@ -33,7 +33,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("called back, and all is kept"))
     state = restored()
     if state["epoch"]:
-        print(f"goes on behind epoch {state['epoch']}", flush=True)
+        print(f"continues after epoch {state['epoch']}", flush=True)
     while state["epoch"] < asked.epochs:
         state = trained(state)
         keep(state)

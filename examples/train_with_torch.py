@@ -9,7 +9,7 @@ potluck run --gpu 1 --checkpoint 30s --output trained examples/train_with_torch.
 
 The node installs PyTorch from the block above, which takes minutes the first time. Each epoch is
 saved in $POTLUCK_CHECKPOINT; the next attempt, also on another node, loads it and prints
-`goes on behind epoch 17`. At the end the model is among the task's files: trained/model.pt.
+`continues after epoch 17`. At the end the model is among the task's files: trained/model.pt.
 
 `train_with_checkpoint.py` does the same in plain Python.
 """
@@ -48,7 +48,7 @@ if KEPT.exists():
     model.load_state_dict(kept["model"])
     optimizer.load_state_dict(kept["optimizer"])
     begun = kept["epoch"]
-    print(f"goes on behind epoch {begun}", flush=True)
+    print(f"continues after epoch {begun}", flush=True)
 
 for epoch in range(begun + 1, EPOCHS + 1):
     for batch in torch.randperm(len(points), device=device).split(100):

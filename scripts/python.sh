@@ -1,7 +1,7 @@
 # Which Python makes .venv; read by the scripts beside this one.
 #
 # The one that PYTHON names, or python3 as PATH has it. If that one cannot do it, or is root's own
-# (in a home that nobody else may enter, so that the ordinary users whom sandboxes and their tests
+# (in a home that no other user may enter, so that the ordinary users whom sandboxes and their tests
 # run as could not start it), the system's, provided that it can.
 
 system_python=/usr/bin/python3

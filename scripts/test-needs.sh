@@ -22,6 +22,7 @@ needs_on_linux() {
   need "command -v cc" gcc
   need "command -v dockerd" docker.io
   need "command -v podman" podman
+  need "command -v passt" passt
   need "command -v runc" runc
   need "! has_package runsc || command -v runsc" runsc
   need "command -v busybox" busybox-static

@@ -7,7 +7,7 @@ when a phase first sees a function or a class, so that nothing is lost however i
 `PHASE KIND PLACE NAME`, with tabs between; PLACE is a function's file or a class's module.
 
 Nothing that runs while a module is imported is recorded. A profile function does not see msgspec
-make a struct, since that happens in C; it does see `__post_init__`, which is why all structs of a
+make a struct, since that happens in C; it does see `__post_init__`, so all structs of a
 traced process have one.
 """
 

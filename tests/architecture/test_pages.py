@@ -86,8 +86,8 @@ def test_every_stage_is_on_the_architecture_page() -> None:
 
 def test_the_decisions_are_numbered_and_of_one_shape() -> None:
     pages = sorted((DOCS / "decisions").glob("[0-9]*.md"))
-    numbers = [page.name[:4] for page in pages]
-    assert len(set(numbers)) == len(pages), "a number names one decision"
+    numbers = [int(page.name[:4]) for page in pages]
+    assert numbers == list(range(1, len(pages) + 1)), "the next free number, without gaps"
     index = (DOCS / "decisions" / "README.md").read_text()
     for page in pages:
         assert page.name in index, f"docs/decisions/README.md does not list {page.name}"

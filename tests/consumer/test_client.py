@@ -347,7 +347,7 @@ def test_a_volume_of_another_account_is_refused_before_anything_is_sent(
 ) -> None:
     (tmp_path / "a.txt").write_text("a")
     with Potluck("http://127.0.0.1:9", "a token", HASTE) as client:  # where nothing answers
-        with pytest.raises(error.InvalidInput, match="volume of yours"):
+        with pytest.raises(error.InvalidInput, match="name for your volume"):
             client.volumes.put(name, tmp_path)
-        with pytest.raises(error.InvalidInput, match="volume of yours"):
+        with pytest.raises(error.InvalidInput, match="name for your volume"):
             client.volumes.add(name, {"a.txt": tmp_path / "a.txt"})

@@ -226,7 +226,7 @@ def test_receipts_that_are_missing_at_the_end_are_found() -> None:
 def test_nothing_follows_the_end() -> None:
     lines = [msgspec.json.encode(one) for one in (*GOOD, ended(GOOD), GOOD[0])]
     bad = check_receipts(lines).bad
-    assert bad is not None and bad.problem == "It is behind the end line."
+    assert bad is not None and bad.problem == "It comes after the end line."
 
 
 def test_a_consumer_has_parts_of_chains_and_still_misses_nothing() -> None:
@@ -271,7 +271,7 @@ def test_the_last_receipt_of_an_attempt_counts() -> None:
         a_receipt(3, receipt_digest(last.receipt).hex(), attempt_id=first.receipt.attempt_id)
     )
     bad = check([first, last, third], ended([first, last, third])).bad
-    assert bad is not None and "has had its last receipt before" in bad.problem
+    assert bad is not None and "already had its last receipt" in bad.problem
 
 
 @pytest.mark.parametrize(

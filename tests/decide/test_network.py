@@ -15,7 +15,7 @@ from potluck.model.network.patterns import (
     uncovered,
 )
 from potluck.model.task import Requirements, TaskRequest
-from potluck.model.task_spec import ScriptSpec
+from potluck.model.task_spec import ContainerSpec, ScriptSpec
 from tests.decide.builders import gpu, node, task
 
 OWNER = "0x" + "a" * 40
@@ -107,3 +107,17 @@ def test_nobody_can_pass_for_the_owner() -> None:
     assert derive_requirements(request, other).own_wallet == other.lower()
     plain = replace(request, requirements=Requirements(own_wallet="*"))
     assert derive_requirements(plain, other).own_wallet is None
+
+
+def test_raw_includes_all_and_is_included_by_raw_only() -> None:
+    assert expand_entries(["hub", "raw", "a.org:22"], PRESETS) == ("raw",)
+    assert uncovered(("a.org:22", "*"), ("raw",)) == ()
+    assert uncovered(("raw",), ("*", "*:22")) == ("raw",)
+    assert shorten(("raw",), PRESETS) == ("raw",)
+
+
+def test_a_task_with_an_image_has_no_raw_network() -> None:
+    needs = Requirements(network=("raw",))
+    request = TaskRequest(ContainerSpec("python:3.12"), requirements=needs)
+    with pytest.raises(InvalidInput, match="no raw network"):
+        derive_requirements(request, OWNER)

@@ -18,7 +18,7 @@ import cloudpickle
 import psutil
 
 from potluck.model.task import MIB
-from potluck.provider.egress.proxy import socket_prefix
+from potluck.provider.egress.serving_socket import socket_prefix
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.end_to_end.line import FAR

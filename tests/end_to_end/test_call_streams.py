@@ -12,7 +12,7 @@ import pytest
 import potluck
 from potluck.consumer import Potluck
 from potluck.consumer.http.transport import Patience
-from potluck.model.task import TaskRequest, TaskState
+from potluck.model.task import EndReason, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from tests.cli.command_line import InProcess
 from tests.end_to_end.truth import check_truth
@@ -54,6 +54,11 @@ def rest(seconds: float) -> float:
 
     time.sleep(seconds)
     return seconds
+
+
+def say_and_rest(seconds: float) -> float:
+    print("I rest", flush=True)
+    return rest(seconds)
 
 
 def test_each_call_has_its_own_result_error_log_and_address(
@@ -128,6 +133,25 @@ def test_a_task_of_somebody_else_starts_beside_streams_without_a_gap(
     assert view.started_at is not None
     waited = (view.started_at - view.created_at).total_seconds()
     assert min(waited, seconds) < 10, "two seconds on a quiet machine, which this may not be"
+
+
+def test_a_killed_provider_tells_which_calls_it_may_have_run(tmp_path: Path) -> None:
+    """It reads them in its journal. The call with an outcome is not run again, the other one is."""
+    with ServerProcess(tmp_path) as server, ExitStack() as ending:
+        provider = ending.enter_context(ProviderProcess(tmp_path, server, **ONE_CORE))
+        client = ending.enter_context(Potluck(server.url, server.token))
+        function = potluck.task(client=client)(say_and_rest)
+        assert function.submit(0.01).result(60) == 0.01
+        call = function.submit(2.0)
+        run = InProcess(tmp_path, server.url, server.token).run
+        await_true(lambda: run("logs", call.task_id).stdout, "the call runs")
+        provider.kill()
+        ending.enter_context(ProviderProcess(tmp_path, server, **ONE_CORE))
+        assert call.result(60) == 2.0
+        stream = client.tasks.get(call.task_id.split("#")[0])
+    first, *later = stream.attempts
+    assert (first.reason, len(later)) == (EndReason.NODE_RESTARTED, 1)
+    assert first.detail.endswith("It may have run #1 to #1, which run again.")
 
 
 class Killed:

@@ -124,7 +124,7 @@ def test_tokens_become_work_and_rewards_become_tokens(pool: ContractPool) -> Non
         paid = "SELECT sum(amount_micro)::bigint FROM payouts"
         await_true(lambda: pool.sql(paid) == earned, "the claim is in the ledger")
         again = owner.run("claim", "--json")
-        assert again.status != 0 and "was claimed" in again.lines()[-1]["error"]["detail"]
+        assert again.status != 0 and "has been claimed" in again.lines()[-1]["error"]["detail"]
     assert treasury.process.returncode == -signal.SIGKILL
 
 

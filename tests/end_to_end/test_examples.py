@@ -186,7 +186,7 @@ def train_and_interrupt(platform: Platform, node: ProviderProcess, output: Path)
                 stack.enter_context(again)
         assert running.wait(30) == 0
     epochs = [int(line.split()[1].rstrip(":")) for line in seen if line.startswith("epoch")]
-    (went_on,) = [line for line in seen if line.startswith("goes on")]
+    (went_on,) = [line for line in seen if line.startswith("continues after")]
     kept = int(went_on.split()[-1])
     assert 1 <= kept <= 6
     assert epochs[-(EPOCHS - kept) :] == list(range(kept + 1, EPOCHS + 1)), epochs
@@ -224,5 +224,5 @@ def test_the_one_with_pytorch_goes_on_where_it_was(tmp_path: Path) -> None:
         subprocess.check_output([sys.executable, script, epochs], env=variables, text=True)
         for epochs in ("2", "4")
     ]
-    assert "goes on behind epoch 2\nepoch 3:" in told[1]
+    assert "continues after epoch 2\nepoch 3:" in told[1]
     assert (tmp_path / "model.pt").exists()

@@ -317,7 +317,7 @@ def test_the_commands_of_a_working_day(pool: Pool, tmp_path: Path) -> None:
     for words, sentence in (
         (("volume", "rm", "daily"), "no volume"),
         (("volume", "put", "Daily", folder), "lower-case"),
-        (("volume", "put", "daily", tmp_path / "missing"), "no folder"),
+        (("volume", "put", "daily", tmp_path / "missing"), "neither a folder"),
         (("cp", f"{task}:nothing.pt", tmp_path), "no file"),
         (("cp", model, tmp_path), "neither TASK:PATH"),
         (("cp", folder, "daily:"), "not a file"),

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, Value
 from potluck.model.ids import AttemptId
-from potluck.model.task import EndReason, Limits, Requirements
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements
 from potluck.provider.event import (
     CodeStarted,
     DevicesClosed,
@@ -199,6 +199,13 @@ def test_what_a_crash_cut_short_is_reported_as_lost() -> None:
     assert isinstance(conclude, Conclude)
     assert conclude.finished.reason is EndReason.NODE_RESTARTED
     assert send == SendReport(conclude.finished)
+
+
+def test_calls_that_a_crash_interrupted_are_named() -> None:
+    (lease, _), taken = a_lease(), ItemRange(3, 5)
+    conclude, _ = Attempts().handle(Recovered(lease, TASK, None, log_pieces=0, taken=taken))
+    assert isinstance(conclude, Conclude)
+    assert "#3 to #4" in conclude.finished.detail
 
 
 def test_log_pieces_that_only_the_server_still_has_hold_nothing_back() -> None:

@@ -115,7 +115,7 @@ class _Pool:
                 role = {Role.CONSUMER if number else Role.PROVIDER}
                 world.addresses.append(f"0x{number:040x}")
                 account = await accounts.add(connection, world.addresses[-1], role)
-                assert account is not None, "nobody was there before"
+                assert account is not None, "no account was there before"
                 people.append(account.id)
         pool = cls(world, people)
         await pool._give(_CREDIT_MICRO)

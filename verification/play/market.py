@@ -322,7 +322,7 @@ class Market:
 
     def _settle(self, change: AttemptChange, conduct: Conduct, now: float) -> None:
         billable, settlement = change.attempt.billable, change.settlement
-        if change.reason is EndReason.LEASE_EXPIRED:  # nobody adopts it again
+        if change.reason is EndReason.LEASE_EXPIRED:  # it is not adopted again
             settlement = settle(billable, secured_micro(billable, change.attempt.now))
         sides = settle_entries(billable, settlement)
         assert sum(side.amount_micro for side in sides) == 0

@@ -2,18 +2,21 @@
 
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, type LinkProps, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { Suspense, lazy, useEffect, useRef, useState } from "react";
 import { useMe, useSession } from "./api/hooks";
 import { pauseLive, startLive, stopLive, useLive } from "./api/live";
 import { asProblem } from "./api/problem";
 import { refresh, signOut } from "./api/session";
 import { Address, Button, Credits, IconButton, ProblemNote } from "./components/basics";
 import { Icon, type IconName } from "./components/icons";
-import { KeysDialog, useKeys } from "./keys_help";
+import { useKeys } from "./keys";
 import { formatCount } from "./logic/numbers";
 import logo from "./potluck.svg";
 import { chooseTheme, useTheme } from "./theme";
 import { keepSigner } from "./wallet/signer";
+
+// Dialogs are not needed to show a page.
+const KeysDialog = lazy(() => import("./keys_help").then((module) => ({ default: module.KeysDialog })));
 
 interface Place {
   to: LinkProps["to"];
@@ -93,12 +96,12 @@ export function Layout() {
           {(session.phase === "in" || isOpenPage) && <Outlet />}
         </main>
       </div>
-      <KeysDialog {...keys} />
+      {keys.isOpen && <Suspense><KeysDialog {...keys} /></Suspense>}
     </div>
   );
 }
 
-/** While nobody knows whether somebody is signed in: a server that is away is asked again. */
+/** While it is unknown whether the user is signed in: an unreachable server is asked again. */
 function Waiting() {
   const [error, setError] = useState<unknown>(null);
   useEffect(() => {

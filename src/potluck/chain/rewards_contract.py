@@ -66,7 +66,7 @@ class RewardsState(Struct, frozen=True):
     delay_seconds: int
     owner: str
     next_owner: str | None
-    proposer: str | None  # None: nobody can propose
+    proposer: str | None  # None: no account can propose
     is_paused: bool
     current: RewardsRoot | None  # None: no root was accepted yet
     pending: RewardsRoot | None

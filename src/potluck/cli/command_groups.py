@@ -58,7 +58,7 @@ GROUPS = (
             (
                 "drain",
                 "provider.drain:drain",
-                "Finish running tasks, take no new ones, and stop; waits for that.",
+                "Take no new tasks, finish the running ones, then stop; waits until then.",
             ),
             (
                 "leave",
@@ -93,7 +93,7 @@ GROUPS = (
             (
                 "install",
                 "provider.install:install",
-                "Provide whenever this machine runs; the wallet signs now, if it has to.",
+                "Provide whenever this machine runs; your wallet signs now if necessary.",
             ),
             (
                 "uninstall",
@@ -150,7 +150,7 @@ GROUPS = (
             (
                 "payout",
                 "provider.rewards:choose_payout",
-                "Choose whether rewards are paid outside of the pool, or stay credits.",
+                "Choose whether rewards are paid outside the pool, or stay credits.",
             ),
             ("epochs", "provider.rewards:own_epochs", "List the epochs in which I earned."),
             ("payouts", "provider.rewards:own_payouts", "List what was paid to me."),
@@ -233,7 +233,7 @@ GROUPS = (
             (
                 "suspend",
                 "admin.accounts:suspend",
-                "Suspend an account from its next request on: tasks are cancelled, machines leave.",
+                "Suspend an account immediately: its tasks are cancelled, its machines leave.",
             ),
             ("resume", "admin.accounts:resume", "End the suspension of an account."),
             (
@@ -264,7 +264,7 @@ GROUPS = (
             (
                 "remove-node",
                 "admin.cordon:remove_node",
-                "Remove a node that has gone for good, of any owner.",
+                "Remove a node of any owner that will not return.",
             ),
             ("invite", "admin.invites:invite", "Make an invite and show its code, once."),
             ("invites", "admin.invites:invites", "Show usable invites, or revoke one."),
@@ -291,7 +291,7 @@ GROUPS = (
             (
                 "backup",
                 "admin.backup:backup",
-                "Back up the database and the files, also while the server runs.",
+                "Back up the database and the files, even while the server runs.",
             ),
             (
                 "restore",
@@ -306,7 +306,7 @@ GROUPS = (
             (
                 "support-bundle",
                 "admin.support_bundle:support_bundle",
-                "Collect what helps to find a fault into one archive, without secrets.",
+                "Collect diagnostics in one archive, without secrets.",
             ),
         ),
     ),
@@ -324,7 +324,7 @@ GROUPS = (
             (
                 "silence",
                 "admin.alerts:silence",
-                "Send no messages about an alert for a while, of one node or of all.",
+                "Send no messages about an alert for a while, for one node or for all.",
             ),
             ("unsilence", "admin.alerts:unsilence", "End a silence."),
         ),
@@ -349,12 +349,12 @@ GROUPS = (
             (
                 "mark",
                 "admin.payouts:mark_payouts",
-                "Record what was paid outside of the pool, each row once.",
+                "Record what was paid outside the pool, each row once.",
             ),
             (
                 "resume",
                 "admin.payouts:resume_payouts",
-                "Go on after deposits and payouts of the contract have stopped.",
+                "Resume deposits and payouts of the contract after they have stopped.",
             ),
         ),
         default="list",

@@ -66,7 +66,7 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
             "results.result:result",
             "Show how a task ended (on stderr) and its stdout (on stdout).",
         ),
-        ("files", "results.files:files", "List the files that a task has left."),
+        ("files", "results.files:files", "List the files that a task left."),
         ("cp", "volumes.cp:cp", "Copy files of a task or a volume here, or files into a volume."),
     ),
     POOL: (

@@ -116,7 +116,7 @@ class Admin:
             yield from page.claimants
 
     def payouts(self) -> Iterator[PayoutView]:
-        """What was paid outside of the pool, newest first."""
+        """What was paid outside the pool, newest first."""
         for page in iter_pages(self._transport, routes.LIST_PAYOUTS, PayoutPage):
             yield from page.payouts
 

@@ -120,7 +120,7 @@ class _Checker:
 
     def _take(self, line: bytes) -> None:
         if self._end is not None:
-            raise _Wrong("It is behind the end line.")
+            raise _Wrong("It comes after the end line.")
         if line.lstrip().startswith(b'{"receipt"'):
             self._take_receipt(_decode(_receipt_decoder, line))
         else:
@@ -176,7 +176,7 @@ class _Checker:
         if accepted.receipt != digest.hex():
             raise _Wrong("The countersignature is for another receipt.")
         if _recover(countersignature_digest(accepted), one.server_signature) != self._server:
-            raise _Wrong("The countersignature was changed, or is not by the server.")
+            raise _Wrong("The countersignature was changed, or was not made by the server.")
 
     def _check_server(self, server: str) -> None:
         self._server = self._server or checksummed(server)
@@ -186,7 +186,7 @@ class _Checker:
     def _check_chain(self, receipt: Receipt, digest: str) -> None:
         head = self._heads.get(receipt.chain)
         if receipt.number == 1 and (receipt.previous != NO_HASH or not receipt.starts):
-            raise _Wrong("It is the first of its chain, and names one before it.")
+            raise _Wrong("It is the first of its chain, but names an earlier one.")
         if head is None:
             return
         last, last_digest = head
@@ -206,7 +206,7 @@ class _Checker:
         receipt, accepted = one.receipt, one.countersignature
         before = self._attempts.get(receipt.attempt_id)
         if before is not None and before.receipt.is_last:
-            raise _Wrong(f"{receipt.attempt_id} has had its last receipt before.")
+            raise _Wrong(f"{receipt.attempt_id} already had its last receipt.")
         if receipt.price_micro_per_hour != accepted.price_micro_per_hour:
             raise _Wrong("The node and the server signed different prices.")
         most_ms = accepted.measured_ms + _TOLERANCE_MS
@@ -218,7 +218,7 @@ class _Checker:
     def _take_end(self, end: ExportEnd) -> None:
         self._check_server(end.server)
         if _recover(export_end_digest(end), end.server_signature) != self._server:
-            raise _Wrong("The end line was changed, or is not by the server.")
+            raise _Wrong("The end line was changed, or was not signed by the server.")
         if end.receipts != self._receipts:
             has = f"the file has {self._receipts}"
             raise _Wrong(f"The server exported {end.receipts} receipts, and {has}.")

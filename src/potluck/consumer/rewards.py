@@ -45,7 +45,7 @@ class OwnRewards:
         return call_api(self._transport, routes.OWN_STATEMENT, SignedStatement, names)
 
     def payouts(self) -> Iterator[PayoutView]:
-        """What was paid to the account outside of the pool, newest first."""
+        """What was paid to the account outside the pool, newest first."""
         for page in iter_pages(self._transport, routes.OWN_PAYOUTS, PayoutPage):
             yield from page.payouts
 

@@ -305,7 +305,7 @@ def _check_name(name: str) -> None:
     """Before anything is sent: only the volumes of the account itself can be changed."""
     if re.fullmatch(VOLUME_PATTERN, name) is None:
         raise InvalidInput(
-            f"{name!r} is not a name for a volume of yours.",
+            f"{name!r} is not a valid name for your volume.",
             "Use 2 to 63 lower-case letters, digits, `-` and `.`, without a wallet.",
         )
 

@@ -12,10 +12,10 @@ from potluck.decide.pool.python_versions import is_minor_version
 from potluck.model.blob import VolumeMount
 from potluck.model.bounded_types import MOST_SECRET_CHARACTERS
 from potluck.model.error import InvalidInput
-from potluck.model.network.patterns import MOST_ENTRIES, NO_PRESETS, Presets, expand_entries
+from potluck.model.network.patterns import MOST_ENTRIES, NO_PRESETS, RAW, Presets, expand_entries
 from potluck.model.script import check_specifier, read_metadata
 from potluck.model.task import Limits, Requirements, TaskRequest
-from potluck.model.task_spec import FunctionSpec, ScriptSpec, stdin_of
+from potluck.model.task_spec import ContainerSpec, FunctionSpec, ScriptSpec, stdin_of
 
 # The scheduler groups nodes by each named wallet.
 MOST_OWNERS = 100
@@ -31,6 +31,10 @@ def derive_requirements(
     if len(network) > MOST_ENTRIES:
         raise InvalidInput(
             f"The task names more than {MOST_ENTRIES} hosts.", "Name fewer, such as *.example.org."
+        )
+    if RAW in network and isinstance(request.spec, ContainerSpec):
+        raise InvalidInput(
+            "A task with an image has no raw network.", "Name hosts and ports, such as *:22."
         )
     return replace(
         request.requirements,

@@ -1,8 +1,8 @@
 """Values that one instance keeps for moments, and drops as soon as one of their topics is woken.
 
 The truth is in PostgreSQL, and what changes it wakes the topic after the commit: on the same
-instance nobody sees an older value from then on, on others once the wake-up has arrived. If it is
-lost, a value is dropped when its time is over. Nothing of it is in Redis.
+instance no reader sees an older value from then on, on others once the wake-up has arrived. If it
+is lost, a value is dropped when its time is over. Nothing of it is in Redis.
 """
 
 import time
@@ -24,7 +24,7 @@ class _KeptValue(Generic[V]):
 
 
 class ValueCache(Generic[V]):
-    """Without a listener nothing is kept: nobody would say when it changes."""
+    """Without a listener nothing is kept: no signal would say when it changes."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ValueCache(Generic[V]):
     ) -> None:
         """Keeps all values as if they had just been read, but those that `find_changed` names.
 
-        Values that nobody has used for `unused_seconds` are dropped.
+        Values that have not been used for `unused_seconds` are dropped.
         """
         self._drop_if_woken()
         drops, now = self._drops, self._clock()

@@ -1,4 +1,4 @@
-"""Counts errors by kind and place until somebody collects them; bounded, and quick.
+"""Counts errors by kind and place until they are collected; bounded, and quick.
 
 It is told of errors where they are logged, in whatever thread that is.
 """
@@ -27,7 +27,7 @@ class TalliedError(Struct, frozen=True):
 
     fingerprint: str
     kind: str  # the class of the exception; `logged` if there was none
-    place: str  # the function of ours that raised it, or what is always logged there
+    place: str  # Potluck's function that raised it, or what is always logged there
     message: str
     trace: str
     occurrences: int = 1
@@ -83,7 +83,7 @@ def _error(event: str, exception: BaseException | None, origin: str) -> TalliedE
 
 
 def _place(trace: TracebackType | None) -> str:
-    """The innermost function of ours, or else the innermost of all. Without the line, so that it
+    """The innermost function of Potluck, or else the innermost of all. Without the line, so that it
     is the same in the next version."""
     frames: list[FrameType] = []
     while trace is not None:

@@ -61,10 +61,10 @@ CAUSES: Final = (
         pattern=_MODULE,
     ),
     FailureCause(
-        "Tasks have no network unless they ask for it: --network HOST, by the proxy that HTTP_PROXY"
-        " names. Files can be sent with --file or --folder, packages declared in the script.",
-        "Tasks have no network unless they ask for it: network=[HOST], by the proxy that HTTP_PROXY"
-        " names. Files can be sent with file= or folder=, packages named in dependencies=.",
+        "Tasks have no network unless they ask for it: --network HOST, through the proxy in"
+        " HTTP_PROXY. Files can be sent with --file or --folder, packages declared in the script.",
+        "Tasks have no network unless they ask for it: network=[HOST], through the proxy in"
+        " HTTP_PROXY. Files can be sent with file= or folder=, packages named in dependencies=.",
         pattern=_NO_NAME,
     ),
     FailureCause(

@@ -88,7 +88,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
         _Row("server", kinds.TEXT, "", _COMMAND | _PROJECT, metavar="URL", is_shared=True,
              help="The server, instead of the one in your profile."),
     ],
-    "What is run, if no script": [
+    "What to run instead of a script": [
         _Row("command", kinds.FLAG, "", _COMMAND,
              help="A program of the node, such as nvidia-smi, with its arguments."),
         _Row("image", kinds.TEXT, "spec.image", _COMMAND, metavar="IMAGE",
@@ -158,7 +158,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Only on nodes of this wallet; `me` is my own; repeatable."),
         _Row("network", kinds.NETWORK, "requirements.network", _TYPED | _PROJECT,
              synonyms=("net", "internet"),
-             help="A host it may reach: HOST[:PORT], *.HOST, a preset, or open; repeatable."),
+             help="A host it may reach: HOST[:PORT], *.HOST, a preset, open or raw; repeatable."),
         _Row("max-price", kinds.CREDITS, "requirements.max_price_micro_per_hour",
              synonyms=("price",), help="Maximum price per hour, for all its devices together."),
     ],

@@ -30,14 +30,14 @@ class Registration(StrEnum):
 class Scope(StrEnum):
     """What a credential may be used for. An operation requires one scope of several."""
 
-    # read one's own tasks, logs, events and identity; requires the role consumer
+    # read the account's own tasks, logs, events and identity; requires the role consumer
     TASKS_READ = "tasks:read"
     TASKS_WRITE = "tasks:write"  # submit and cancel tasks; requires the role consumer
     POOL_READ = "pool:read"  # read the nodes of the pool
-    ACCOUNT_READ = "account:read"  # read one's own account, its ledger and all its events
+    ACCOUNT_READ = "account:read"  # read the account itself, its ledger and all its events
     # change roles, sessions, keys, node keys and webhooks; requires a wallet's session
     ACCOUNT_WRITE = "account:write"
-    # change the terms of one's own nodes, and give them orders; requires the role provider
+    # change the terms of the account's nodes, and give them orders; requires the role provider
     NODES_WRITE = "nodes:write"
     # read the metrics of the server and the pool; requires the role admin
     METRICS_READ = "metrics:read"

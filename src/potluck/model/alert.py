@@ -89,7 +89,7 @@ ALERTS: Final[dict[AlertName, AlertFacts]] = {
     ),
     AlertName.ERROR_RATE_HIGH: AlertFacts(
         *(_CRITICAL, 120.0, "error rate high", "error rates high"),
-        "Too many requests fail by the server's fault.",
+        "Too many requests fail because of the server.",
     ),
     AlertName.LATENCY_HIGH: AlertFacts(
         *(_WARNING, 300.0, "latency high", "latencies high"), "Requests are answered too slowly."
@@ -100,7 +100,7 @@ ALERTS: Final[dict[AlertName, AlertFacts]] = {
     ),
     AlertName.CERTIFICATE_EXPIRING: AlertFacts(
         *(_WARNING, 0.0, "certificate expires soon", "certificates expire soon"),
-        "A TLS certificate ends soon; then no client can connect.",
+        "A TLS certificate expires soon; then no client can connect.",
     ),
     AlertName.LEDGER_IMBALANCE: AlertFacts(
         *(_CRITICAL, 0.0, "ledger imbalance", "ledger imbalances"),
@@ -120,11 +120,11 @@ ALERTS: Final[dict[AlertName, AlertFacts]] = {
     ),
     AlertName.EPOCH_LATE: AlertFacts(
         *(_WARNING, 60.0, "epoch not closed", "epochs not closed"),
-        "An epoch is over, and its rewards are not counted.",
+        "An epoch is over, but its rewards are not counted.",
     ),
     AlertName.PAYOUT_LATE: AlertFacts(
         *(_WARNING, 0.0, "payout late", "payouts late"),
-        "Rewards were set aside for a payout long ago, and are not paid.",
+        "Rewards were set aside for a payout long ago, but are not paid.",
     ),
     AlertName.PAYOUTS_STOPPED: AlertFacts(
         *(_CRITICAL, 0.0, "payouts stopped", "contracts whose payouts stopped"),

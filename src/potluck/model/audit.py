@@ -18,7 +18,7 @@ class AuditKind(StrEnum):
     CREDIT_TAKEN = "credit_taken"  # an admin took credit back
     # an account chose whether its rewards stay credits or are paid outside
     REWARDS_CHOSEN = "rewards_chosen"
-    PAYOUTS_MARKED = "payouts_marked"  # an admin recorded payouts outside of the pool
+    PAYOUTS_MARKED = "payouts_marked"  # an admin recorded payouts outside the pool
     # an admin let deposits and payouts go on after they had stopped
     PAYOUTS_RESUMED = "payouts_resumed"
     ACCOUNT_LABELLED = "account_labelled"  # an admin set or removed the label of an account

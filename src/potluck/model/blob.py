@@ -112,8 +112,8 @@ class VolumeMount(Struct, frozen=True):
 
     @property
     def held_key(self) -> str:
-        """Under this name nodes say that they hold it. It depends on the owner: that somebody else
-        has the same data must not show."""
+        """Under this name nodes say that they hold it. It depends on the owner, so that it
+        does not reveal whether another account has the same data."""
         return hashlib.sha256(f"{self.owner}/{self.version}".encode()).hexdigest()
 
     @property

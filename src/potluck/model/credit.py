@@ -17,7 +17,7 @@ class EntryKind(StrEnum):
     REVERSAL = "reversal"  # a charge whose reward was held back goes back to the consumer
     FEE = "fee"  # the operator's part of a reward
     EPOCH = "epoch"  # rewards of a closed epoch, set aside for a payout
-    PAYOUT = "payout"  # a reward that was paid outside of the pool
+    PAYOUT = "payout"  # a reward that was paid outside the pool
     DEPOSIT = "deposit"  # tokens that were deposited in the contract
 
 
@@ -38,4 +38,4 @@ class RewardsTo(StrEnum):
     """What happens to the rewards of an account."""
 
     CREDITS = "credits"  # they stay its credits, and can be spent in the pool
-    PAYOUT = "payout"  # they are set aside when an epoch is closed, and paid outside of the pool
+    PAYOUT = "payout"  # they are set aside when an epoch is closed, and paid outside the pool

@@ -4,7 +4,7 @@
     ├── InvalidInput          400 invalid_input        the request is not valid
     │   ├── UnaffordableTask  402 unaffordable         the account cannot pay for one attempt
     │   ├── TooLarge          413 too_large            the body exceeds the limit
-    │   ├── RangeNotSatisfiable 416 range_not_satisfiable  the range is outside of the blob
+    │   ├── RangeNotSatisfiable 416 range_not_satisfiable  the range is outside the blob
     │   ├── HeadersTooLarge   431 headers_too_large    the headers exceed the limit
     │   ├── DestinationRefused 400 destination_refused the server does not send to this address
     │   ├── AuthorizationPending 400 authorization_pending  not yet approved in a browser
@@ -96,7 +96,7 @@ class TooLarge(InvalidInput):
 class RangeNotSatisfiable(InvalidInput):
     code = "range_not_satisfiable"
     status = 416
-    title = "The range is outside of the blob"
+    title = "The range is outside the blob"
 
 
 class HeadersTooLarge(InvalidInput):

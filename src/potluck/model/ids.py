@@ -1,4 +1,5 @@
-"""Identifiers: a word for the kind, and a ULID (48 bits of time, 80 random bits).
+"""Identifiers: a word for the kind, and a ULID (48 bits of time, 80 random bits,
+of which the server uses ten for the microsecond).
 
 Tables, JSON, logs and terminals use the same text. Ids sort by creation time, which keeps indexes
 compact and listings in order. An id is a name, never a secret.

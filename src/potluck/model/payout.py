@@ -23,7 +23,7 @@ class TransactionState(StrEnum):
     """Where a transaction of the treasury stands."""
 
     INTENDED = "intended"  # decided, with its nonce; nothing is signed
-    SIGNED = "signed"  # its bytes are stored; nobody may have seen them
+    SIGNED = "signed"  # its bytes are stored; no node of the chain may have seen them
     BROADCAST = "broadcast"  # the chain was given it
     CONFIRMED = "confirmed"  # it succeeded, and is deep enough in the chain
     FAILED = "failed"  # it is deep enough in the chain, and the contract refused it

@@ -26,7 +26,7 @@ from potluck.model.terms import Wallets
 
 # A shorter time without an answer is no silence: a beat may be late, or lost.
 HEARTBEATS_OF_SILENCE = 3
-# A task with network acts outside of the pool, so it should not run twice for long.
+# A task with network acts outside the pool, so it should not run twice for long.
 NETWORK_SILENCE_SECONDS = 75.0
 
 GIB = 2**30

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import defaultdict
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 
 import structlog
@@ -170,7 +171,7 @@ class AttemptEffects:
 
     def spooled_bytes(self) -> tuple[int, int]:
         """The disk that logs and output files take until the server has them."""
-        sizes = [each.sizes() for each in self._shipments.values()]
+        sizes = [shipment.sizes() for shipment in self._shipments.values()]
         return sum(log_bytes for log_bytes, _ in sizes), sum(kept_bytes for _, kept_bytes in sizes)
 
     def used(self) -> set[str]:
@@ -198,7 +199,7 @@ class AttemptEffects:
             instruction for event in events for instruction in self._attempts.handle(event)
         ]
         # The lease of a staged run is in the journal: it need not wait for what is written next.
-        self._undone += [each for each in instructions if not self._begin_staged(each)]
+        self._undone += filterfalse(self._begin_staged, instructions)
         self._has_work.set()
         self._changed.set()
         return bool(instructions)
@@ -270,7 +271,7 @@ class AttemptEffects:
         for instruction in batch:
             if isinstance(instruction, Conclude):
                 self._sync(instruction.finished.lease.attempt_id)
-        self.receipts.sign([each for each in batch if isinstance(each, SignReceipt)])
+        self.receipts.sign([step for step in batch if isinstance(step, SignReceipt)])
         self._journal.write(records)
 
     def _record(self, instruction: Instruction) -> Record | None:
@@ -360,8 +361,8 @@ class AttemptEffects:
         self.receipts.recovered(lease.attempt_id, entry.times)
         shipment = self._open(lease)
         pieces, parcels = shipment.log.pieces, len(shipment.freight.outbox)
-        facts = entry.leased.facts
-        return Recovered(lease, task_id, entry.finished, pieces, outcomes, parcels, facts)
+        facts, taken = entry.leased.facts, entry.unfinished
+        return Recovered(lease, task_id, entry.finished, pieces, outcomes, parcels, facts, taken)
 
     def _open(self, lease: Lease) -> Shipment:
         spool = LogSpool.open(self._directory, lease.attempt_id)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
-from potluck.model.task import EndReason
+from potluck.model.task import EndReason, ItemRange
 from potluck.provider.holding import WorkFacts
 from potluck.wire.provider import (
     Finished,
@@ -46,6 +46,17 @@ class Recovered(Struct, frozen=True):
     outcomes: tuple[ItemsDone, ...] = ()  # of its items, not acknowledged yet
     parcels: int = 0  # output files on our disk
     facts: WorkFacts | None = None
+    # Of a call stream: calls that had come and have no outcome. Those that had begun run again.
+    taken: ItemRange | None = None
+
+    @property
+    def interrupted(self) -> Finished:
+        """The report for an attempt without an outcome."""
+        reason, taken = EndReason.NODE_RESTARTED, self.taken
+        detail = reason.facts.meaning
+        if taken is not None:
+            detail += f" It may have run #{taken.start} to #{taken.end - 1}, which run again."
+        return Finished(self.lease, reason, detail=detail)
 
 
 class WaitedLong(Struct, frozen=True):

@@ -177,10 +177,7 @@ class Attempts:
         return [ReleaseAttempt(attempt_id)] if holding is not None and holding.release() else []
 
     def _recovered(self, event: Recovered) -> list[Instruction]:
-        restarted = EndReason.NODE_RESTARTED
-        finished = event.finished or Finished(
-            event.lease, restarted, detail=restarted.facts.meaning
-        )
+        finished = event.finished or event.interrupted
         holding = Holding(
             event.lease,
             event.task_id,
@@ -348,7 +345,7 @@ class Attempts:
 
     def _shut_down(self) -> list[Instruction]:
         self._is_leaving = True
-        return [each for held in self._holdings.values() for each in self._give_back(held)]
+        return [effect for held in self._holdings.values() for effect in self._give_back(held)]
 
     def _give_back(self, holding: Holding) -> list[Instruction]:
         if holding.phase is AttemptPhase.WAITING:

@@ -190,7 +190,7 @@ class ServerSettings(ChainSettings, frozen=True, kw_only=True):
     settle_seconds: Duration = 300.0
     settle_poll_seconds: Duration = 5.0  # how often the leader looks for such attempts
     # A node that works on a call stream and has no more calls to do waits this long for the next
-    # ones, unless somebody else waits for the device.
+    # ones, unless another account waits for the device.
     stream_linger_seconds: Annotated[float, Meta(ge=0, le=60)] = 2.0
     # How much work a call stream may have waiting on each of its nodes.
     stream_ahead_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.5

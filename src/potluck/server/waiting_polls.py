@@ -6,7 +6,7 @@ One statement for all of them: what a waiting node costs PostgreSQL does not gro
 waits. The check runs while polls wait, and needs no loop of its own.
 
 Calls of idle nodes that arrive within a moment share one statement. The first one after a pause
-does not wait, so a small pool notices nothing; in a large one nobody waits for an idle node.
+does not wait, so a small pool notices nothing; in a large one nothing waits for an idle node.
 """
 
 import asyncio

@@ -208,7 +208,7 @@ _OBSERVED = ("execute", "executemany", "fetch", "fetchmany", "fetchrow", "fetchv
 
 
 def _connection_class(observer: DatabaseObserver | None) -> type[Connection]:
-    """One whose statements are timed, if somebody observes them.
+    """One whose statements are timed, if there is an observer.
 
     asyncpg's own query loggers cost several times as much. The arguments are not passed on: some
     are secrets.

@@ -14,15 +14,32 @@ from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId, ul
 Source: TypeAlias = Callable[[], tuple[int, bytes]]
 
 
-def _machine() -> tuple[int, bytes]:
-    return time.time_ns() // 1_000_000, os.urandom(10)
+class _OrderedSource:
+    """Ids made one after another sort so, also within a millisecond: a list keeps its order.
+
+    The first ten of the random bits are the microsecond within the millisecond.
+    """
+
+    def __init__(self, microseconds: Callable[[], int]) -> None:
+        self._microseconds = microseconds
+        self._latest = 0
+
+    def __call__(self) -> tuple[int, bytes]:
+        moment = self._microseconds()
+        if moment <= self._latest < moment + 1000:  # a clock that was set back is followed
+            moment = self._latest + 1
+        self._latest = moment
+        milliseconds, rest = divmod(moment, 1000)
+        random = int.from_bytes(os.urandom(9)) >> 2
+        return milliseconds, (rest << 70 | random).to_bytes(10)
 
 
 def clock_source(now: Callable[[], datetime]) -> Source:
     """By this clock: an id tells when its object was made, to all instances."""
-    return lambda: (int(now().timestamp() * 1000), os.urandom(10))
+    return _OrderedSource(lambda: round(now().timestamp() * 1_000_000))
 
 
+_machine: Source = _OrderedSource(lambda: time.time_ns() // 1000)
 _source: ContextVar[Source] = ContextVar("source", default=_machine)
 
 

@@ -4,7 +4,7 @@ A database knows which migrations were applied to it, and the checksum of each. 
 transaction, or not at all.
 
 Within a minor version migrations only add, so that servers can be upgraded one after the other: one
-that lacks the newest migrations goes on working with the database, and starts with it.
+that lacks the newest migrations continues to work with the database, and starts with it.
 """
 
 import asyncio
@@ -219,6 +219,8 @@ async def _upgrade(
         missing = [each for each in known if each.number not in applied]
         await _apply(connection, missing)
         await connection.execute(_SET_VERSION, known[-1].number)
+        # The database may be a dump of another cluster, whose transactions had higher ids.
+        await connection.execute("SELECT continue_event_places()")
     return missing
 
 

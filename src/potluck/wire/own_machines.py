@@ -90,7 +90,8 @@ class PricesOnOffer(Struct, frozen=True):
 class PriceSuggestion(Struct, frozen=True):
     """What similar devices of other owners earned in the last week, for an hour of work.
 
-    Without amounts if fewer than three owners had paid work: it would tell what one of them earns.
+    Without amounts if fewer than three owners had paid work: it would reveal what one of them
+    earns.
     """
 
     device_id: DeviceId

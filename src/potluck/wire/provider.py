@@ -230,6 +230,10 @@ class ItemsDone(Struct, frozen=True, forbid_unknown_fields=True, tag_field="even
         """Identifies the part: parts of a range do not overlap."""
         return min([one.item for one in self.outcomes] + [one.start for one in self.returned])
 
+    @property
+    def last_item(self) -> int:
+        return max([one.item for one in self.outcomes] + [one.end - 1 for one in self.returned])
+
 
 Report = Preparing | Started | ItemsDone | Finished
 

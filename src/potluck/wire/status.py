@@ -42,7 +42,7 @@ class BackupStatus(Struct, frozen=True):
 
 
 class PoolFacts(Struct, frozen=True, kw_only=True):
-    """What the database tells, as of one moment."""
+    """What the database says at one moment."""
 
     at: datetime
     schema_version: str | None

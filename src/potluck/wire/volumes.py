@@ -125,7 +125,7 @@ _DECODER = msgspec.msgpack.Decoder(VolumeManifest)
 
 
 def decode_manifest(data: bytes) -> VolumeManifest:
-    """Raises InvalidInput for a manifest that nobody could use."""
+    """Raises InvalidInput for a manifest that cannot be used."""
     try:
         manifest = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

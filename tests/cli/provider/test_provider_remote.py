@@ -99,7 +99,7 @@ def test_status(user: CommandLine, pool: FakeServer) -> None:
     ):
         assert figure in lines[3]
     assert "2: Its owner has paused it." in lines
-    assert "Not fetched yet: 1 request of yours." in lines[-1]
+    assert "Not fetched yet: 1 request from you." in lines[-1]
     (said,) = user.run("provider", "status", "--node", "attic", "--json").lines()
     assert said["id"] == ATTIC
 

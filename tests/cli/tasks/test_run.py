@@ -106,7 +106,7 @@ def test_a_silent_node_is_shown_with_the_time_of_the_retry(
     shown = user.run("run", script)
     assert (
         f"running on attic (L4): the node has been silent since {since.astimezone():%H:%M:%S};"
-        f" without it the task goes elsewhere at {until.astimezone():%H:%M:%S}"
+        f" unless it answers, the task moves to another node at {until.astimezone():%H:%M:%S}"
     ) in shown.stderr
 
 
@@ -308,7 +308,7 @@ def test_an_array_ends_with_the_items_that_failed(
     ]
     assert lines[-3] == "… and 5 more"
     assert lines[-2].endswith("--item 0` shows the output of an item.")
-    assert lines[-1].endswith("shows what its items wrote, --item N of one of them.")
+    assert lines[-1].endswith("shows what its items wrote; --item N shows one of them.")
     server.plays(f"/v1/tasks/{end.id}", says(end))
     server.plays(f"/v1/tasks/{end.id}/items", says(FailedItemPage([again, last])))
     server.plays(f"/v1/tasks/{end.id}/attempts", says(AttemptPage([])))

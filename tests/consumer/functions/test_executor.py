@@ -163,6 +163,11 @@ def test_without_waiting_it_goes_on(client: Potluck, node: StandIn) -> None:
     assert future.result(30) == 7
 
 
+def open_after(gate: "Gate", called_off: list[potluck.TaskFuture[Any]]) -> None:
+    futures.wait(called_off, 30)
+    gate.is_open.set()
+
+
 def test_what_has_not_begun_is_called_off(client: Potluck, node: StandIn) -> None:
     gate = Gate()
     node.answers = gate
@@ -172,8 +177,10 @@ def test_what_has_not_begun_is_called_off(client: Potluck, node: StandIn) -> Non
     waiting = [executor.submit(abs, -2) for _ in range(3)]
     mapped = executor.map(abs, [-3])
     assert potluck.flush(30)
-    threading.Timer(0.3, gate.is_open.set).start()
+    opening = threading.Thread(target=open_after, args=(gate, waiting))
+    opening.start()
     executor.shutdown(wait=True, cancel_futures=True)
+    opening.join()
     assert running.result(30) == 1, "it was left to its end"
     assert [future.cancelled() for future in waiting] == [True] * 3
     with pytest.raises(potluck.TaskFailed, match="cancelled"):

@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.ids import AttemptId
-from potluck.model.task import EndReason
+from potluck.model.task import EndReason, ItemRange
 from potluck.provider.attempt import journal as journal_module
 from potluck.provider.attempt.journal import (
     Concluded,
     Forgotten,
     ItemsCounted,
+    ItemsTaken,
     Journal,
     Leased,
     OutcomesDelivered,
@@ -40,6 +42,26 @@ def test_what_is_written_is_there_after_opening_again(tmp_path: Path) -> None:
     assert reopened(tmp_path) == {running.attempt_id: False, finished.attempt_id: True}
     [_, kept] = Journal.open(tmp_path).kept
     assert kept.finished == completed(finished)
+
+
+def test_calls_that_came_and_have_no_outcome_are_known(tmp_path: Path) -> None:
+    lease, task_id = a_lease()
+    done = ItemsDone(lease, (ItemOutcome(4, EndReason.EXIT_STATUS, 0.5, 3, "it ended badly"),))
+    journal = Journal.open(tmp_path)
+    taken = [ItemsTaken(lease.attempt_id, start, start + 3) for start in (2, 5)]
+    journal.write([Leased(lease, task_id), *taken, ItemsCounted(done)])
+    journal.write([OutcomesDelivered(lease.attempt_id, 4)])
+    journal.close()
+    for _ in range(2):  # the second time it was written anew
+        journal = Journal.open(tmp_path)
+        (kept,) = journal.kept
+        assert kept.unfinished == ItemRange(5, 8)
+        journal.close()
+    journal = Journal.open(tmp_path)
+    journal.write([ItemsCounted(replace(done, outcomes=(replace(done.outcomes[0], item=7),)))])
+    journal.close()
+    (kept,) = Journal.open(tmp_path).kept
+    assert kept.unfinished is None
 
 
 def test_outcomes_of_items_are_kept_until_they_are_delivered(tmp_path: Path) -> None:

@@ -320,7 +320,11 @@ async def test_a_command_finds_what_came_along_and_leaves_files(
 @pytest.mark.parametrize(
     ("folder", "reason", "sentence"),
     [
-        (b"no archive at all" * 100, EndReason.INPUT_FAILED, "it is no tar archive, or damaged"),
+        (
+            b"no archive at all" * 100,
+            EndReason.INPUT_FAILED,
+            "it is not a tar archive, or is damaged",
+        ),
         (None, EndReason.DISK_LIMIT, "the folder takes 17.0 MiB; the task has 16.0 MiB of disk"),
     ],
 )

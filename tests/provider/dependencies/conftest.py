@@ -12,7 +12,7 @@ from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.egress.egress import Egress
-from potluck.provider.egress.proxy import leftover_directories
+from potluck.provider.egress.serving_socket import leftover_directories
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Confinement, Driver, RunOutcome
 from potluck.provider.server.throttle import Throttle

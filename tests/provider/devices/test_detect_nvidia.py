@@ -10,10 +10,9 @@ import pytest
 
 from potluck.model.device import DeviceDescription, DeviceKind, Health
 from potluck.provider.detect.devices import detect_devices
-from potluck.provider.detect.library import may_be_here
 from potluck.provider.detect.query_process import Unanswered
 from potluck.provider.detect.report import RouteAnswer, RouteOutcome, RouteTrial
-from potluck.provider.detect.routes import NVML, report_unlisted_cards, routes
+from potluck.provider.detect.routes import NVML, may_be_here, report_unlisted_cards, routes
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import FoundDevice, Sample
 from tests.stubs.mixed import OFFERED, WHOLE, mixed_rig

@@ -1,5 +1,7 @@
 """Where a task could try to get through the proxy, in every spelling that we know of."""
 
+import re
+
 from tests.provider.egress.internet import HOME, HOME_PUBLIC, LINE, PRIVATE, SITE
 
 _LOOPBACK = (
@@ -111,6 +113,12 @@ def rebinding() -> list[Try]:
         ("the name that changes, the first time", "proxy", request.format("first")),
         (_REBOUND, "proxy", request.format("second")),
     ]
+
+
+def special_addresses() -> list[str]:
+    """Those that are written in the usual way, of IPv4."""
+    plain = re.compile(r"[1-9][0-9]*(\.(0|[1-9][0-9]*)){3}")
+    return [host for host in (*_LOOPBACK, *_PRIVATE_SPELLINGS) if plain.fullmatch(host)]
 
 
 def spellings() -> int:

@@ -15,8 +15,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TextIO
 
 from tests.end_to_end.certificates import write_certificate
 from tests.processes import await_true
@@ -28,6 +30,7 @@ SITE, NAME_SERVER, LINE = "151.101.0.223", "9.9.9.9", "151.101.64.9"
 PRIVATE = ("10.66.77.2", "169.254.169.254", "100.64.0.1", "192.168.9.9", "172.16.5.5")
 HOME, HOME_PUBLIC = "10.66.77.1", "185.199.108.1"
 PORTS = (80, 443, 22, 8080)
+DATAGRAM_PORT = 5000  # an echo; only programs with a raw network can ask for it
 # A name has a list of answers: the first query gets the first, the last one stays.
 NAMES = {
     "site.public.org": [[SITE]],
@@ -151,6 +154,12 @@ class _Servers:
             await asyncio.start_server(
                 self._accept, "0.0.0.0", port, ssl=self._tls if is_tls else None
             )
+        world = (SITE, LINE, *PRIVATE)
+        for address in (HOME, HOME_PUBLIC, "127.0.0.1") if self._place == "home" else world:
+            name = f"{self._place} {address}:{DATAGRAM_PORT}"
+            await loop.create_datagram_endpoint(
+                partial(_Echo, name, self._hits), (address, DATAGRAM_PORT)
+            )
         if self._place == "home":
             await asyncio.start_server(self._accept, "::1", PORTS[0])
         else:
@@ -187,6 +196,21 @@ class _Servers:
             size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             body = await reader.readexactly(size)
         return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+class _Echo(asyncio.DatagramProtocol):
+    """Notes each datagram, and sends it back."""
+
+    def __init__(self, name: str, hits: TextIO) -> None:
+        self._name = name
+        self._hits = hits
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, sender: object) -> None:
+        self._hits.write(f"{self._name} datagram\n")
+        self._transport.sendto(data, sender)  # type: ignore[attr-defined]
 
 
 class _NameServer(asyncio.DatagramProtocol):

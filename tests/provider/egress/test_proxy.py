@@ -13,8 +13,9 @@ import pytest
 from potluck.model.error import BadSettings
 from potluck.provider.dependencies.package_index import PackageIndex, parse_hosts
 from potluck.provider.egress.egress import Egress
-from potluck.provider.egress.proxy import Proxy, ProxyLimits, leftover_directories, socket_prefix
+from potluck.provider.egress.proxy import Proxy, ProxyLimits
 from potluck.provider.egress.request import RequestRefused, read_request
+from potluck.provider.egress.serving_socket import leftover_directories, socket_prefix
 from potluck.provider.server.throttle import Throttle
 from tests.provider.egress.proxies import proxy_to_index
 
@@ -169,7 +170,7 @@ async def test_the_bytes_in_total_are_limited(tmp_path: Path) -> None:
             get = f"GET http://127.0.0.1:{flood.port}/ HTTP/1.1\r\n\r\n".encode()
             assert len(await ask(get)) < 400_000
             assert (await ask(get)).startswith(b"HTTP/1.1 403 ")
-        assert proxy.is_exhausted
+        assert proxy.budget.is_exhausted
 
 
 async def test_silence_ends_a_connection(tmp_path: Path) -> None:

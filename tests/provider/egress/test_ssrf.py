@@ -76,7 +76,7 @@ def at_home(driver: str, internet: Internet) -> Iterator[Host]:
         # An ordinary user cannot enter a namespace: root does, and becomes the user inside.
         become = [] if as_root else ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
         with hosting(
-            True, state_directory=_state(internet, as_root), wrapper=[*enter, *become]
+            True, state_directory=state_directory(internet, as_root), wrapper=[*enter, *become]
         ) as host:
             yield host
     else:
@@ -86,7 +86,7 @@ def at_home(driver: str, internet: Internet) -> Iterator[Host]:
             yield host
 
 
-def _state(internet: Internet, as_root: bool) -> Path:
+def state_directory(internet: Internet, as_root: bool) -> Path:
     directory = internet.directory / "state"
     directory.mkdir()
     if not as_root:

@@ -43,7 +43,7 @@ RECALLED = RunOutcome(EndReason.RECLAIMED, "")
         (EndReason.SIGNAL, None, True, True, Blame.ITEM),
         (EndReason.SIGNAL, None, True, False, Blame.ITEM),
         (EndReason.TIME_LIMIT, None, True, False, Blame.ITEM),
-        (EndReason.SIGNAL, None, False, True, Blame.NOBODY),
+        (EndReason.SIGNAL, None, False, True, Blame.NONE),
         (EndReason.SIGNAL, None, False, False, Blame.ALL),
         (EndReason.SIGNAL, RECALLED, True, True, Blame.ITEM),
         (RECALLED.reason, RECALLED, True, True, Blame.ALL),

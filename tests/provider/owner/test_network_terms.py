@@ -7,8 +7,10 @@ from msgspec.structs import replace
 
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.ids import AccountId
+from potluck.model.node import SandboxReport
 from potluck.model.task import GIB, Requirements
 from potluck.model.terms import TermsChange
+from potluck.provider.devices.offer import NodeOffer
 from potluck.provider.owner.live_rules import OwnerRules
 from tests.provider.build import a_grant, settings_for
 
@@ -106,3 +108,30 @@ def test_a_command_changes_it(tmp_path: Path) -> None:
     rules.change(TermsChange(network=("nonsense",)))
     assert why_not(rules, "pypi.org", size=10**6) is None, "an unknown preset is not written"
     assert rules.trouble() == ("", "")
+
+
+def test_raw_includes_every_host_and_port_and_only_raw_includes_raw(tmp_path: Path) -> None:
+    rules = rules_of(tmp_path, 'network = ["huggingface", "raw"]')
+    assert rules.terms["CPU-1"].network == ("raw",)
+    assert why_not(rules, "raw") is None
+    assert why_not(rules, "example.org:22") is None
+    rules = rules_of(tmp_path, 'network = ["open", "*:22"]')
+    assert why_not(rules, "raw") is not None
+
+
+@pytest.mark.parametrize("driver", ["docker", "runsc", "none"])
+def test_raw_is_offered_as_open_where_it_does_not_work(tmp_path: Path, driver: str) -> None:
+    rules = rules_of(tmp_path, 'network = ["raw"]')
+    settings = settings_for("http://127.0.0.1:1", tmp_path)
+    described = NodeOffer(settings, [CPU], SandboxReport(driver), rules).describe()
+    assert described.devices[0].terms.network == ("*",)
+    assert described.sandbox.notes == ("network=raw acts as open: only the sandbox bwrap has it",)
+
+
+def test_raw_needs_passt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    rules = rules_of(tmp_path, 'network = ["raw"]')
+    settings = settings_for("http://127.0.0.1:1", tmp_path)
+    described = NodeOffer(settings, [CPU], SandboxReport("bwrap"), rules).describe()
+    assert described.devices[0].terms.network == ("*",)
+    assert described.sandbox.notes == ("network=raw acts as open: passt is not installed",)

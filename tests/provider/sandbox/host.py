@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.model.error import SandboxUnavailable
+from potluck.model.network.patterns import RAW
 from potluck.model.task import EndReason
 from potluck.provider.egress.egress import Egress
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
@@ -47,7 +48,7 @@ class Request(Struct, frozen=True):
     recalls: tuple[float, ...] = ()  # graces: call it back once CUT was written, so many times
     is_recalled_before: bool = False  # call it back before it begins
     brings: dict[str, bytes] | None = None  # names: an errand puts these, and takes what is left
-    hosts: tuple[str, ...] = ()  # that it may reach, through a proxy
+    hosts: tuple[str, ...] = ()  # that it may reach, through a proxy unless they are RAW
     own_addresses: tuple[str, ...] = ()  # of the owner's line, as the server would see them
     network_bytes: int = 2**30
     names: dict[str, list[list[str]]] = {}  # of hosts, instead of the system's resolver
@@ -64,7 +65,8 @@ class Answer(Struct, frozen=True):
     cancelled: bool = False
     left: dict[str, bytes] = {}  # what the errand found in the end
     seen: int = 0  # how often it looked while the run lived
-    network_bytes: int = 0  # that went through its proxy
+    network_bytes: int = 0  # that it moved
+    refused: list[str] = []  # where it could not go
 
 
 class Carrier:
@@ -164,9 +166,10 @@ async def handle_with_network(
 
     most_bytes = request.network_bytes
     serving = egress.serving_task(confinement.name, request.hosts, most_bytes, stop)
-    async with serving as (proxy, path):
-        answer = await handle(driver, request, replace(confinement, proxy=path), recall)
-    write(replace(answer, network_bytes=proxy.spent_bytes))
+    async with serving as (way_out, path):
+        sockets = {"raw_network" if request.hosts == (RAW,) else "proxy": path}
+        answer = await handle(driver, request, replace(confinement, **sockets), recall)
+    write(replace(answer, network_bytes=way_out.budget.spent_bytes, refused=way_out.refused))
 
 
 async def handle(

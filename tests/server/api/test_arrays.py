@@ -20,6 +20,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"requirements": {"device_milli": 500, "device_count": 2}}, "fraction of a device"),
     ({"requirements": {"device_milli": 0}}, "device_milli"),
     ({"requirements": {"network": ["hugingface"]}}, "no network preset 'hugingface'"),
+    ({"requirements": {"network": ["raw:22"]}}, "not a public name"),
     ({"requirements": {"network": ["10.0.0.1:80"]}}, "a private network"),
     ({"requirements": {"network": ["0x7f.1"]}}, "ambiguous number"),
     ({"requirements": {"network": ["printer.local"]}}, "not a public name"),

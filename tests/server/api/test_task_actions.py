@@ -87,7 +87,7 @@ def test_a_refusal_says_why_and_does_not_affect_the_others(ann: Api, server: Ser
     tasks = [stranger, ann.task(waiting), ann.task(ended)]
     results = apply(ann, "retry", tasks)
     assert [each["outcome"] for each in results] == ["refused", "refused", "done"]
-    assert results[0]["detail"].startswith("There is no task"), results[0]
+    assert results[0]["detail"].startswith("You have no task"), results[0]
     assert "has not ended yet" in results[1]["detail"]
     assert server.client().task(foreign)["state"] == "queued"
     server.client().post(routes.CANCEL_TASK.url(task_id=foreign), {})

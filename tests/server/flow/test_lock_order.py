@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import asyncpg
 import pytest
 from msgspec.structs import replace
 
@@ -71,7 +72,7 @@ async def test_a_stage_waits_without_holding_what_comes_later(
     async with pool.services.database.transaction() as connection:
         await connection.execute(held)
         running = asyncio.ensure_future(stage(pool, node_id, grant))
-        await _until_it_waits(pool, running)
+        await until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
     await running
     await pool.check()
@@ -101,7 +102,7 @@ async def test_files_wait_without_holding_what_comes_later(
     async with pool.services.database.transaction() as connection:
         await connection.execute(held)
         running = asyncio.ensure_future(leave("b", other, other_id))
-        await _until_it_waits(pool, running)
+        await until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
     await running
 
@@ -119,7 +120,7 @@ async def test_a_list_takes_all_that_it_names_in_the_order_of_the_hashes(
     async with pool.services.database.transaction() as connection:
         await connection.execute(claim, bytes.fromhex(sent[0].sha256))
         running = asyncio.ensure_future(submit_many(pool.services, pool.alice, named, None))
-        await _until_it_waits(pool, running)
+        await until_it_waits(pool, running)
         await connection.execute(f"{claim} NOWAIT", bytes.fromhex(sent[-1].sha256))
         await release_unused_claims(pool.services)  # waits for nobody, and leaves them
     assert all(each.task_id for each in (await running).tasks)
@@ -157,7 +158,7 @@ async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, held: str, free: 
     async with pool.services.database.transaction() as connection:
         await connection.execute(held)
         running = asyncio.ensure_future(pool.plan())
-        await _until_it_waits(pool, running)
+        await until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
     assert len((await running).assigned) == 2
     await pool.check()
@@ -185,7 +186,7 @@ async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: P
         planned = PlannedAttempt(new_attempt_id(), _share(node, theirs))
         assert await assign(connection, [planned], pool.leads, 15.0)
         running = asyncio.ensure_future(_adopt(pool, node.node_id, grant))
-        await _until_it_waits(pool, running)
+        await until_it_waits(pool, running)
     assert not await running
     serves = "SELECT count(DISTINCT consumer_id) FROM attempts WHERE finished_at IS NULL"
     assert await pool.sql(serves) == 1
@@ -213,6 +214,38 @@ async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: 
     assert await apply_assignments(pool.services, pool.leads, [_share(node, theirs)])
 
 
+async def test_who_joined_a_line_while_its_first_was_ending_is_locked_before_the_node(
+    pool: Pool,
+) -> None:
+    """The share is passed on to it after the node is locked: too late to wait for it then."""
+    node = (await pool.offer()).node_id
+    for _ in range(2):
+        await pool.submit(expected_seconds=0.1)
+    await pool.plan()
+    holder, joined = await pool.fetch(node)
+    assert joined.line == holder.attempt_id
+    await pool.report(node, Started(lease_of(holder)))
+    row = "SELECT FROM attempts WHERE id = $1 FOR UPDATE"
+    database = pool.services.database
+    async with database.transaction() as before, database.transaction() as other:
+        await other.execute(NODE)
+        # As a grant does: it locks the holder, and adds one to its line.
+        await before.execute(row, holder.attempt_id)
+        await pool.sql("UPDATE attempts SET line = 'none' WHERE id = $1", joined.attempt_id)
+        running = asyncio.ensure_future(pool.finish(holder))
+        await until_it_waits(pool, running)
+        await before.execute(
+            "UPDATE attempts SET line = $1 WHERE id = $2", holder.attempt_id, joined.attempt_id
+        )
+        await before.execute("COMMIT")
+        await _until_it_waits_for(pool, running, "nodes")
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await before.execute(f"{row} NOWAIT", joined.attempt_id)
+        await before.execute("BEGIN")
+    await running
+    await pool.check()
+
+
 async def test_a_submission_waits_for_its_turn_without_holding_a_task(pool: Pool) -> None:
     settings = replace(pool.services.settings, quota_queued_tasks=9)
     pool.services = replace(pool.services, settings=settings)
@@ -220,7 +253,7 @@ async def test_a_submission_waits_for_its_turn_without_holding_a_task(pool: Pool
     async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM accounts FOR UPDATE")
         running = asyncio.ensure_future(pool.submit(after=(first.id,)))
-        await _until_it_waits(pool, running)
+        await until_it_waits(pool, running)
         await connection.execute(f"{TASK} NOWAIT")
     assert (await running).state is TaskState.QUEUED
 
@@ -265,7 +298,7 @@ async def test_what_runs_out_and_comes_back_takes_its_rows_in_order(
         await connection.execute(held)
         stage = _adopt(pool, node_id, grant) if is_lost else _expire(pool)
         running = asyncio.ensure_future(stage)
-        await _until_it_waits(pool, running)
+        await until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
     assert await running
     await pool.check()
@@ -284,18 +317,29 @@ async def test_what_waits_for_others_is_locked_before_its_dependencies(pool: Poo
         running = asyncio.ensure_future(
             dependents.resolve_dependencies_once(pool.services, pool.leads)
         )
-        await _until_it_waits(pool, running)
+        await until_it_waits(pool, running)
         await connection.execute("SELECT FROM dependencies FOR UPDATE NOWAIT")
         await connection.execute("SELECT FROM ended_tasks FOR UPDATE NOWAIT")
     assert await running == 1
     await pool.check()
 
 
-async def _until_it_waits(pool: Pool, running: "asyncio.Future[Any]") -> None:
+async def until_it_waits(pool: Pool, running: "asyncio.Future[Any]") -> None:
     """Until a connection of this database waits for a lock."""
     waiting = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
     while not await pool.sql(waiting):
+        assert not running.done(), "it did not run into the row at all"
+
+
+async def _until_it_waits_for(pool: Pool, running: "asyncio.Future[Any]", table: str) -> None:
+    """Until a connection waits for a row while it updates or locks this table."""
+    waiting = (
+        "SELECT count(*) FROM pg_locks AS held JOIN pg_locks AS awaited USING (pid)"
+        " WHERE NOT awaited.granted AND held.relation = $1::regclass"
+        " AND held.mode IN ('RowShareLock', 'RowExclusiveLock')"
+    )
+    while not await pool.sql(waiting, table):
         assert not running.done(), "it did not run into the row at all"

@@ -16,7 +16,7 @@ from potluck.model.task import EndReason
 from potluck.server import topics
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.lease import lease
-from potluck.server.flow.notify.notify import notify_once
+from potluck.server.flow.notify.notify import notify_once, record_announced
 from potluck.server.flow.schedule.dependents import resolve_dependencies_once
 from potluck.server.flow.schedule.schedule import schedule_once
 from potluck.server.flow.settle.payouts import mark_paid
@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 
 async def announced(pool: Pool) -> None:
-    while (await notify_once(pool.services, 0)).count:
-        pass
+    while (batch := await notify_once(pool.services, 0)).count:
+        await record_announced(pool.services, batch.place)
 
 
 def value(pool: Pool, name: str, **labels: str) -> float | None:

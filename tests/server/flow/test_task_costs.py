@@ -51,10 +51,10 @@ class Costs(Struct, frozen=True):
 
 # The task, the list of tasks and the array are each in one request; so are fetching and reporting.
 MOST = {
-    "script": Costs(3, 17, 3, 175, 21_000, 310),
-    "command": Costs(3, 17, 3, 175, 21_000, 310),
-    "list": Costs(0.15, 0.9, 0.15, 145, 22_000, 220),
-    "array": Costs(5, 28, 5, 320, 38_000, 620),
+    "script": Costs(3, 17, 3, 140, 18_000, 310),
+    "command": Costs(3, 17, 3, 140, 18_000, 310),
+    "list": Costs(0.15, 0.9, 0.15, 107, 18_000, 220),
+    "array": Costs(5, 28, 5, 280, 34_000, 620),
 }
 
 
@@ -141,6 +141,8 @@ async def _stats(pool: Pool) -> tuple[int, int, int]:
     second look has all of the first."""
     for _ in range(2):
         async with pool.services.database.statement() as connection:
+            if connection.get_server_version().major < 18:
+                pytest.skip("an earlier PostgreSQL does not count the WAL of one connection")
             row = await connection.fetchrow(_COUNTED)
     assert row is not None
     return int(row["wal_records"]), int(row["wal_bytes"]), int(row["rows_read"])

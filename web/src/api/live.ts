@@ -36,7 +36,7 @@ export function startLive(client: QueryClient) {
     onEvent: receive,
     onStatus: (status) => {
       if (status === "live") {
-        // Anything may have happened while nobody listened.
+        // Anything may have happened without a connection.
         if (wasLive) void client.invalidateQueries();
         wasLive = true;
       }

@@ -19,7 +19,7 @@ export interface MarketSearch {
 
 const PAGE = 100;
 
-/** The filters as the API takes them; a text that is no amount is left out. */
+/** The filters as the API takes them; a text that is not an amount is left out. */
 export function deviceQuery(search: MarketSearch) {
   const memory = parseBytes(search.memory ?? "");
   const price = parseCredits(search.price ?? "");

@@ -53,7 +53,7 @@ export async function signOut(): Promise<void> {
   }
 }
 
-/** The access token, refreshed before it expires; null if nobody is signed in. */
+/** The access token, refreshed before it expires; null without a signed-in account. */
 export async function accessToken(): Promise<string | null> {
   if (token !== null && Date.now() < token.expiresAt) return token.text;
   if (state.phase === "out") return null;

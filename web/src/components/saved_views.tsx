@@ -1,11 +1,12 @@
 // Views that were saved on a page: choose one, save the current one, remove one.
 
 import { Link, useLocation } from "@tanstack/react-router";
-import { useState } from "react";
+import { Suspense, lazy, useState } from "react";
 import { useViews } from "../api/views";
 import { Button, IconButton, ProblemNote } from "./basics";
-import { Dialog } from "./dialog";
 import { TextField } from "./field";
+
+const Dialog = lazy(() => import("./dialog").then((module) => ({ default: module.Dialog })));
 
 export function SavedViews({ page, to, isFiltered }: { page: string; to: "/tasks" | "/market"; isFiltered: boolean }) {
   const { views, save, remove } = useViews(page);
@@ -39,13 +40,13 @@ export function SavedViews({ page, to, isFiltered }: { page: string; to: "/tasks
         </Button>
       )}
       {!isOpen && <ProblemNote error={error} />}
-      <Dialog isOpen={isOpen} onClose={() => { setOpen(false); }} title="Save this view">
+      {isOpen && <Suspense><Dialog isOpen onClose={() => { setOpen(false); }} title="Save this view">
         <form onSubmit={(event) => { event.preventDefault(); void keep(); }} className="grid grid-cols-1 gap-3">
           <TextField label="Name" maxLength={60} value={name} onChange={(event) => { setName(event.target.value); }} />
           <ProblemNote error={error} />
           <Button type="submit" weight="main" disabled={name.trim() === ""}>Save</Button>
         </form>
-      </Dialog>
+      </Dialog></Suspense>}
     </>
   );
 }

@@ -31,7 +31,7 @@ export function formatCredits(micro: bigint, least = 2, locale?: string): string
   return digits === "" ? `${sign}${whole}` : `${sign}${whole}${style.decimal}${digits}`;
 }
 
-/** What a person types, as millionths; null if it is no amount. */
+/** What a person types, as millionths; null if it is not an amount. */
 export function parseCredits(text: string): bigint | null {
   const match = /^\s*(-?)(\d{1,12})?(?:[.,](\d{0,6}))?\s*$/.exec(text);
   if (match === null || (match[2] === undefined && !match[3])) return null;

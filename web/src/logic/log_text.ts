@@ -9,7 +9,7 @@ export interface LogLine {
 // Longer lines are cut for display; the download has everything.
 const LONGEST_LINE = 10_000;
 
-// Terminal control sequences are removed: a page is no terminal.
+// Terminal control sequences are removed: a page is not a terminal.
 const CONTROL = /\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g;
 
 export class LogText {

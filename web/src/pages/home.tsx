@@ -1,4 +1,4 @@
-// The start page: what is going on, and the next step for somebody who has nothing yet.
+// The start page: what is going on, and the next step for a new user.
 
 import { Link } from "@tanstack/react-router";
 import { useMe, usePool } from "../api/hooks";

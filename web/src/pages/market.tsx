@@ -36,7 +36,7 @@ export function MarketPage() {
       {list.isPending && <Loading rows={8} />}
       {list.isSuccess && devices.length === 0 && (
         <Empty title="No devices match.">
-          {Object.keys(search).length > 0 ? "Widen the filters." : "Nobody offers a device yet. Add a machine of your own."}
+          {Object.keys(search).length > 0 ? "Widen the filters." : "No devices are on offer yet. Add a machine of your own."}
         </Empty>
       )}
       {devices.length > 0 && (

@@ -117,7 +117,7 @@ function NewWallet({ enter }: { enter: (signer: Signer) => Promise<void> }) {
             label="Password for the new wallet"
             type="password"
             autoComplete="new-password"
-            hint={`${String(SHORTEST_PASSWORD)} characters or more. It encrypts the file that you keep; nobody can reset it.`}
+            hint={`${String(SHORTEST_PASSWORD)} characters or more. It encrypts the file that you keep, and cannot be reset.`}
             value={password}
             onChange={(event) => { setPassword(event.target.value); }}
           />

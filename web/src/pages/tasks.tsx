@@ -2,7 +2,7 @@
 
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { Suspense, lazy, useMemo, useState } from "react";
 import { useCounts } from "../api/counts";
 import { type Task, type TaskSearch, previewAction, useTasks } from "../api/tasks";
 import { Ago, Button, Copy, Credits, Empty, LinkButton, Loading, PageTitle, ProblemNote, StateBadge } from "../components/basics";
@@ -12,7 +12,9 @@ import { VirtualRows } from "../components/virtual_rows";
 import { formatCount, plural } from "../logic/numbers";
 import { TASK_STATES, type TaskState, readStates, spell, writeStates } from "../logic/states";
 import { formatDuration, secondsBetween } from "../logic/time";
-import { type Affected, BulkDialog } from "./bulk";
+import type { Affected } from "./bulk";
+
+const BulkDialog = lazy(() => import("./bulk").then((module) => ({ default: module.BulkDialog })));
 
 const COLUMNS =
   "grid grid-cols-[1.5rem_minmax(0,1fr)_auto] items-center gap-x-3 px-3 lg:grid-cols-[1.5rem_minmax(0,2.2fr)_7.5rem_6rem_minmax(0,1fr)_7rem_6.5rem_7rem]";
@@ -135,6 +137,7 @@ export function TasksPage() {
         </div>
       )}
       {bulk !== null && (
+        <Suspense>
         <BulkDialog
           {...bulk}
           onClose={(isDone) => {
@@ -145,6 +148,7 @@ export function TasksPage() {
             }
           }}
         />
+        </Suspense>
       )}
     </>
   );

@@ -114,7 +114,7 @@ def _sign_in_browser(
     if not matching:
         raise NodeKeyRefused(
             "The wallet signed in, but did not authorise this machine's key.",
-            "Run the command again, and sign both requests of the page.",
+            "Run the command again, and sign both requests on the page.",
         )
     # The page may use another name of the same server; keep the name that the user typed.
     node_key = matching[0]

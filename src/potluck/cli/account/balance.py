@@ -25,7 +25,7 @@ _KIND_TEXTS = {
     EntryKind.REVERSAL: ("returned for lost work of", Tone.FAINT),
     EntryKind.FEE: ("fee of the operator for", Tone.WAITING),
     EntryKind.EPOCH: ("set aside for a payout", Tone.FAINT),
-    EntryKind.PAYOUT: ("paid outside of the pool", Tone.GOOD),
+    EntryKind.PAYOUT: ("paid outside the pool", Tone.GOOD),
     EntryKind.DEPOSIT: ("deposited in the contract", Tone.GOOD),
 }
 

@@ -93,7 +93,7 @@ def _send(
 def _check_unclaimed(proof: ClaimProof, claimed: int) -> None:
     if claimed >= int(proof.cumulative_units):
         raise Conflict(
-            f"Everything up to the contract's epoch {proof.epoch} was claimed.",
+            f"Everything up to the contract's epoch {proof.epoch} has been claimed.",
             "`potluck rewards` shows what comes with the next one.",
         )
 
@@ -104,8 +104,8 @@ def _explain(
     current = contract.read_state().current
     if current is not None and current.root != _bytes(proof.root):
         return Conflict(
-            "The contract has just got another root, which the server has not read yet.",
-            "Try again in a few minutes: the claim then has the proof for it.",
+            "The contract has a new root that the server has not read yet.",
+            "Try again in a few minutes, when the server has the proof for it.",
         )
     return refusal
 

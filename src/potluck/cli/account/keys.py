@@ -66,7 +66,9 @@ def add_key(
     screen.out.line(new_key.secret)
     for unusable in new_key.unusable_scopes:
         role = ROLE_FOR[unusable]
-        screen.err.line(f"Your account is no {role}: {unusable} will be refused.", Tone.BAD)
+        screen.err.line(
+            f"Your account does not have the role {role}: {unusable} will be refused.", Tone.BAD
+        )
     screen.err.line("It is shown only once. To use it:")
     screen.err.line(f"  export POTLUCK_URL={url} POTLUCK_TOKEN=…", Tone.STRONG)
     if ca_file is not None:

@@ -72,7 +72,7 @@ def suspend(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Suspend an account from its next request on: tasks are cancelled, machines leave."""
+    """Suspend an account immediately: its tasks are cancelled, its machines leave."""
     change(
         ACCOUNT,
         account,

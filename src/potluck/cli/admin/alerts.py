@@ -67,7 +67,7 @@ def test_alerts(server: ServerOption = None, json: JsonOption = False) -> None:
             "Set POTLUCK_ALERT_URLS for the server, and restart it.",
         )
     if not all(result.has_arrived for result in results):
-        raise Conflict("Not every destination has accepted the message.", "See docs/alerts.md.")
+        raise Conflict("Not every destination accepted the message.", "See docs/alerts.md.")
 
 
 def silence(
@@ -86,12 +86,15 @@ def silence(
     ] = None,
     comment: Annotated[str, typer.Option(help="Why, for other admins.")] = "",
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask before all alerts are silenced.")
+        bool,
+        typer.Option(
+            "--yes", "-y", help="Do not ask for confirmation before silencing all alerts."
+        ),
     ] = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send no messages about an alert for a while, of one node or of all."""
+    """Send no messages about an alert for a while, for one node or for all."""
     screen, seconds = Screen(json), parse_seconds(lasting, "--for")
     is_everything = name is None and node is None and subject is None
     question = f"No alerts will be sent for {show_seconds(seconds)}. Continue?"

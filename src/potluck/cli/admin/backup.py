@@ -57,12 +57,12 @@ def backup(
         bool,
         typer.Option(
             "--check-all",
-            help="Read also files again that earlier backups have copied; copy damaged ones again.",
+            help="Also reread files that earlier backups copied, and copy damaged ones again.",
         ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Back up the database and the files, also while the server runs."""
+    """Back up the database and the files, even while the server runs."""
     screen = Screen(json)
     settings = read_settings_of_existing(options)
     secret = new_secret(encrypt, key_file)
@@ -94,7 +94,7 @@ def _place(path: Path, secret: "BackupSecret | None", keep: int | None) -> "Back
     if path.suffix != SUFFIX:
         return DirectoryBackups.create(path, secret)
     if keep is not None:
-        raise InvalidInput("A file has one backup, so --keep does nothing.", "Name a directory.")
+        raise InvalidInput("A file holds one backup, so --keep does nothing.", "Name a directory.")
     return FileBackup(path, secret)
 
 

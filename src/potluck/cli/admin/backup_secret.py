@@ -35,7 +35,7 @@ def new_secret(encrypt: bool, key_file: Path | None) -> "BackupSecret | None":
 
 
 def known_secret(is_encrypted: bool, key_file: Path | None) -> "BackupSecret | None":
-    """For a backup that is there."""
+    """For an existing backup."""
     if key_file is not None:
         return _read_key(key_file)
     if not is_encrypted:

@@ -50,9 +50,9 @@ def remove_node(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Remove a node that has gone for good, of any owner.
+    """Remove a node of any owner that will not return.
 
-    Only a silent node can be removed. Its devices can be offered by other wallets then. If its
+    Only a silent node can be removed. Other wallets can then offer its devices. If its
     provider returns, it registers again.
     """
     change(

@@ -44,7 +44,7 @@ def errors(
 
 
 def _show_trace(screen: Screen, groups: list[ErrorGroup], error: str) -> None:
-    group = next((each for each in groups if each.fingerprint == error), None)
+    group = next((group for group in groups if group.fingerprint == error), None)
     if group is None:
         hint = "`potluck admin errors` lists them."
         raise NotFound(f"There is no error {printable(error)}.", hint)

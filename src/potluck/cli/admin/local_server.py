@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LocalServerOptions:
-    """As for `potluck server`; the same POTLUCK_ variables count."""
+    """As for `potluck server`; the same POTLUCK_ variables apply."""
 
     data_directory: DataDirOption = None
     database_url: Annotated[

@@ -34,14 +34,16 @@ def migrate_database(
     migrations = run_locally(_migrate(settings, dry_run))
     if json:
         key = "pending" if dry_run else "applied"
-        screen.emit({key: [_described(each, verbose) for each in migrations]})
+        screen.emit({key: [_described(migration, verbose) for migration in migrations]})
         return
     if not migrations:
         screen.out.line("The database has the schema of this version.")
-    for each in migrations:
-        screen.out.line(f"{'would apply' if dry_run else 'applied'} {each.number} {each.name}")
+    for migration in migrations:
+        screen.out.line(
+            f"{'would apply' if dry_run else 'applied'} {migration.number} {migration.name}"
+        )
         if verbose:
-            screen.out.line(each.text.rstrip(), Tone.FAINT)
+            screen.out.line(migration.text.rstrip(), Tone.FAINT)
 
 
 async def _migrate(settings: "ServerSettings", dry_run: bool) -> "list[Migration]":

@@ -1,4 +1,4 @@
-"""`potluck admin payouts`: who is to be paid, and what was paid outside of the pool."""
+"""`potluck admin payouts`: who is to be paid, and what was paid outside the pool."""
 
 from contextlib import suppress
 from itertools import islice
@@ -89,7 +89,7 @@ def mark_payouts(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Record what was paid outside of the pool, each row once.
+    """Record what was paid outside the pool, each row once.
 
     The id of a row is your choice. The same row again changes nothing. If a row is bad, nothing is
     recorded.
@@ -174,7 +174,7 @@ def _show_payouts(pane: Pane, payouts: list[PayoutView]) -> None:
 
 
 def resume_payouts(server: ServerOption = None, json: JsonOption = False) -> None:
-    """Go on after deposits and payouts of the contract have stopped.
+    """Resume deposits and payouts of the contract after they have stopped.
 
     `potluck admin alerts` says why they have. Look into that first."""
     screen = Screen(json)

@@ -40,7 +40,7 @@ def restore(
         bool,
         typer.Option(
             "--force",
-            help="Also if the database is not empty: its tables are kept in another schema.",
+            help="Even if the database is not empty: its tables are moved to another schema.",
         ),
     ] = False,
     json: JsonOption = False,
@@ -110,7 +110,7 @@ def _show(screen: Screen, report: "RestoreReport", settings: "ServerSettings") -
         f" as of {manifest.started_at:%Y-%m-%d %H:%M:%S} UTC. The ledger sums to zero."
     )
     if report.set_aside is not None:
-        screen.out.line(f"The tables that were there are in the schema {report.set_aside}.")
+        screen.out.line(f"The earlier tables are in the schema {report.set_aside}.")
     if report.lacks_keys:
         ids = ", ".join(manifest.sealed_by)
         screen.err.prose(

@@ -59,10 +59,12 @@ def _alerts(status: "PoolStatus") -> list[Cell]:
 
 def _instances(status: "PoolStatus") -> list[Cell]:
     cells = []
-    for each in status.instances:
-        leads = " leads" if each.is_leader else ""
-        cells.append(Cell(f"{each.id[:8]}{leads}, up {show_age(each.started_at, status.at)}"))
-    if not any(each.is_leader for each in status.instances):
+    for instance in status.instances:
+        leads = " leads" if instance.is_leader else ""
+        cells.append(
+            Cell(f"{instance.id[:8]}{leads}, up {show_age(instance.started_at, status.at)}")
+        )
+    if not any(instance.is_leader for instance in status.instances):
         cells.append(Cell("no instance leads", Tone.BAD))
     return [*cells, Cell(f"term {status.term}", Tone.FAINT)]
 
@@ -75,17 +77,20 @@ def _queue(status: "PoolStatus") -> list[Cell]:
 
 
 def _reasons(status: "PoolStatus") -> Iterator[Line]:
-    for each in status.queue[:_MOST_REASONS]:
-        oldest = show_seconds(each.oldest_seconds)
-        yield "", [Cell(f"{each.tasks:,} {each.reason}"), Cell(f"oldest {oldest}", Tone.FAINT)]
+    for waiting in status.queue[:_MOST_REASONS]:
+        oldest = show_seconds(waiting.oldest_seconds)
+        yield (
+            "",
+            [Cell(f"{waiting.tasks:,} {waiting.reason}"), Cell(f"oldest {oldest}", Tone.FAINT)],
+        )
 
 
 def _ended(status: "PoolStatus") -> list[Cell]:
     """In the last five minutes: how many a minute, and the most frequent failures."""
-    total = sum(each.tasks for each in status.ended)
+    total = sum(ended.tasks for ended in status.ended)
     cells = [Cell(f"{total / 5:,.0f} a minute"), Cell(f"{total:,} in 5 minutes", Tone.FAINT)]
-    failed = [each for each in status.ended if each.state is TaskState.FAILED]
-    reasons = [f"{each.tasks:,} {each.reason or each.state}" for each in failed[:_MOST_REASONS]]
+    failed = [ended for ended in status.ended if ended.state is TaskState.FAILED]
+    reasons = [f"{ended.tasks:,} {ended.reason or ended.state}" for ended in failed[:_MOST_REASONS]]
     return [*cells, *(Cell(reason, Tone.BAD) for reason in reasons)]
 
 

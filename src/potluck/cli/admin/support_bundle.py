@@ -36,7 +36,7 @@ def support_bundle(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Collect what helps to find a fault into one archive, without secrets.
+    """Collect diagnostics in one archive, without secrets.
 
     Run it on the server's machine, with the server's --data-dir. Its address and its settings are
     those of its last start. A PostgreSQL of your own has to be named again.
@@ -64,5 +64,5 @@ def support_bundle(
 
 
 def _known_logs(directory: Path) -> list[Path]:
-    found = sorted((data_dir_of(directory) / "logs").glob("server.log*"))
-    return [*found, *sorted((directory / "postgres" / "log").glob("*.log"))]
+    logs = sorted((data_dir_of(directory) / "logs").glob("server.log*"))
+    return [*logs, *sorted((directory / "postgres" / "log").glob("*.log"))]

@@ -43,16 +43,16 @@ def tasks(
     with connect(server) as potluck:
         account_id = find_account(potluck, account) if account else None
         listed = potluck.admin.tasks(account_id, tuple(state or ()), kind, since_at, until_at)
-        found = list(islice(listed, limit))
+        tasks = list(islice(listed, limit))
     if json:
-        screen.emit({"tasks": found})
+        screen.emit({"tasks": tasks})
         return
     columns = [
         *(TableColumn("TASK"), TableColumn("ACCOUNT", shrinks=True), TableColumn("KIND")),
         *(TableColumn("STATE"), TableColumn("REASON"), TableColumn("NODES", shrinks=True)),
         *(TableColumn("COST", is_number=True), TableColumn("AGE", is_number=True)),
     ]
-    show_table(screen.out, *drop_empty_columns(columns, [_row(task, now) for task in found]))
+    show_table(screen.out, *drop_empty_columns(columns, [_row(task, now) for task in tasks]))
 
 
 def _row(task: PoolTask, now: datetime) -> list[Cell]:

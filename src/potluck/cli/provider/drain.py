@@ -15,7 +15,7 @@ def drain(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Finish running tasks, take no new ones, and stop; waits for that."""
+    """Take no new tasks, finish the running ones, then stop; waits until then."""
     screen = Screen(json)
     with open_target(node, server, data_dir) as machine, LiveLine(screen) as line:
         effect = machine.drain(progress_reporter(line))

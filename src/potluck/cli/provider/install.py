@@ -56,7 +56,7 @@ def install(
     ca_fingerprint: CaFingerprintOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Provide whenever this machine runs; the wallet signs now, if it has to."""
+    """Provide whenever this machine runs; your wallet signs now if necessary."""
     from potluck.consumer.http.connect import pin_ca
     from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory

@@ -100,7 +100,7 @@ def _month(status: ProviderStatus) -> tuple[str, ...]:
     if most is None and not used:
         return ()
     of = "" if most is None else f" of {show_bytes(most)}"
-    return (f"Tasks have {show_bytes(used)}{of} of network in this month.",)
+    return (f"Tasks have {show_bytes(used)}{of} of network traffic this month.",)
 
 
 def _disk(status: ProviderStatus) -> str:
@@ -128,7 +128,7 @@ def view_from_server(node: NodeView, url: str, now: datetime) -> MachineView:
         NodeState.SILENT: "The server has had no contact with it for a while; it gets no new work.",
         NodeState.LEFT: "It is not in the pool now.",
     }
-    pending = f"Not fetched yet: {show_count(waiting, 'request')} of yours."
+    pending = f"Not fetched yet: {show_count(waiting, 'request')} from you."
     return MachineView(
         name=node.name,
         node_id=node.id,

@@ -95,7 +95,8 @@ class RunningOptions:
     stop_after_silence: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Stop tasks after this time without contact to the server: 10m."
+            metavar="TIME",
+            help="Stop tasks after this long without contact with the server, such as 10m.",
         ),
     ] = None
     unsafe_no_sandbox: Annotated[

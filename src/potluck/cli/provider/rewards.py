@@ -26,7 +26,7 @@ LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="How many of t
 
 
 class PayoutSwitch(StrEnum):
-    """Whether rewards are paid outside of the pool."""
+    """Whether rewards are paid outside the pool."""
 
     ON = "on"
     OFF = "off"
@@ -34,7 +34,7 @@ class PayoutSwitch(StrEnum):
 
 def show_rewards(
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="Such as 30d (ago) or 2026-01-31; from its day on.")
+        str, typer.Option(metavar="TIME", help="Such as 30d (ago) or 2026-01-31; from that day on.")
     ] = "30d",
     each: Annotated[bool, typer.Option("--each", help="One line per device.")] = False,
     server: ServerOption = None,
@@ -58,7 +58,7 @@ def choose_payout(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Choose whether rewards are paid outside of the pool, or stay credits."""
+    """Choose whether rewards are paid outside the pool, or stay credits."""
     screen = Screen(json)
     rewards_to = RewardsTo.PAYOUT if choice is PayoutSwitch.ON else RewardsTo.CREDITS
     with owner_client(screen, server) as potluck:
@@ -68,7 +68,7 @@ def choose_payout(
     elif rewards_to is RewardsTo.PAYOUT:
         screen.out.line("Rewards are set aside for a payout at the end of each epoch.")
     else:
-        screen.out.line("Rewards stay credits. What is claimable already will still be paid.")
+        screen.out.line("Rewards stay credits. What can already be claimed will still be paid.")
 
 
 def own_epochs(
@@ -102,7 +102,7 @@ def own_payouts(
         columns.append(TableColumn("REFERENCE", shrinks=True))
         show_table(screen.out, columns, [_payout_cells(payout) for payout in payouts])
     else:
-        screen.err.line("Nothing was paid yet.")
+        screen.err.line("Nothing has been paid yet.")
 
 
 def _show_waterfall(pane: Pane, report: Rewards) -> None:
@@ -114,7 +114,7 @@ def _show_waterfall(pane: Pane, report: Rewards) -> None:
         ("- credits", kept - report.in_epoch_micro - set_aside, "stayed credits, or were spent"),
         ("- in epoch", report.in_epoch_micro, _epoch_text(report)),
         ("- claimable", report.claimable_micro, "set aside for a payout"),
-        ("= paid", report.paid_micro, "paid outside of the pool"),
+        ("= paid", report.paid_micro, "paid outside the pool"),
     ]
     columns = [TableColumn("REWARDS"), _number("CREDITS"), TableColumn("", shrinks=True)]
     rows = [
@@ -126,7 +126,7 @@ def _show_waterfall(pane: Pane, report: Rewards) -> None:
         pane.line(f"Held back for attempts that still run: {show_amount(report.held_back_micro)}.")
     if report.rewards_to is RewardsTo.CREDITS:
         pane.line(
-            "Rewards stay credits. `potluck rewards payout on` has them paid outside.", Tone.FAINT
+            "Rewards stay credits. `potluck rewards payout on` has them paid out.", Tone.FAINT
         )
 
 

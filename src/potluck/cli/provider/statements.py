@@ -60,8 +60,8 @@ def verify_statement(
     statement = signed.statement
     amount_micro = sum(line.amount_micro for line in statement.lines)
     if json:
-        found = {"epoch": statement.epoch, "signer": signed.signer, "sha256": signed.sha256}
-        screen.emit({**found, "amount_micro": amount_micro, "is_valid": True})
+        facts = {"epoch": statement.epoch, "signer": signed.signer, "sha256": signed.sha256}
+        screen.emit({**facts, "amount_micro": amount_micro, "is_valid": True})
     else:
         screen.out.line(
             f"Valid: epoch {statement.epoch}, {show_amount(amount_micro)} set aside, "
@@ -121,13 +121,13 @@ def _check(signed: SignedStatement, signer: str) -> None:
     digest = statement_sha256(signed.statement).hex()
     if signed.sha256 != digest:
         raise InvalidInput(
-            "The statement was changed: its SHA-256 is another one.", "Get it from the server."
+            "The statement was changed: its SHA-256 differs.", "Get it from the server."
         )
     actual = statement_signer(signed.statement, signed.signature)
     if actual is None or actual != signer or signed.signer != actual:
         raise InvalidInput(
             f"The statement was not signed by {signer}.",
-            f"Its signature is of {actual}. `potluck rewards signer` shows the server's address."
+            f"It is signed by {actual}. `potluck rewards signer` shows the server's address."
             if actual
             else "Its signature is malformed.",
         )

@@ -28,7 +28,11 @@ def export_receipts(
     ] = None,
     after: Annotated[
         int,
-        typer.Option(metavar="PLACE", min=0, help="Only later ones; the last export says where."),
+        typer.Option(
+            metavar="PLACE",
+            min=0,
+            help="Only receipts after this position, which the last export printed.",
+        ),
     ] = 0,
     server: ServerOption = None,
 ) -> None:

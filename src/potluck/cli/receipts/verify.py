@@ -16,7 +16,7 @@ from potluck.model.units import show_amount, show_count, show_seconds
 _STARTS = {
     "first": "began with this data directory",
     "moved": "began after another key, node or server",
-    "refused": "began anew, because the server had refused to continue the one before",
+    "refused": "began again, because the server refused to continue the previous one",
     "": "begins before this file",
 }
 
@@ -31,7 +31,9 @@ def verify_receipts(
     ] = None,
     node_key: Annotated[
         list[str] | None,
-        typer.Option("--node-key", metavar="0x…", help="That must have signed. Repeatable."),
+        typer.Option(
+            "--node-key", metavar="0x…", help="A node key that must have signed; repeatable."
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:

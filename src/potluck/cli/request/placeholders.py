@@ -65,7 +65,7 @@ def _unknown(name: str, names: list[str]) -> InvalidInput:
     listed = ", ".join(f"{{{printable(valid)}}}" for valid in ("", *names[:20]))
     return InvalidInput(
         f"No item has a field {printable(name)!r}.",
-        f"{question}Valid are {listed}; write {{{{{printable(name)}}}}} for literal braces.",
+        f"{question}Valid names: {listed}; write {{{{{printable(name)}}}}} for literal braces.",
     )
 
 

@@ -27,7 +27,7 @@ class TaskFailure(Struct, frozen=True):
         self.show_hint(pane)
 
     def show_lines(self, pane: Pane, whose: str, command: str) -> None:
-        """Not a single one, which the reason has."""
+        """More than one line; a single one is part of the reason."""
         if len(self.lines) < 2:
             return
         pane.line(f"The end of {whose} stderr; `{command}` shows all:")
@@ -55,6 +55,6 @@ def explain_failed_items(pane: Pane, task_id: str, failed: Sequence[FailedItem])
     if has_lines := len(failures[0].lines) > 1:
         pane.line()
     failures[0].show_lines(pane, f"item {failed[0].item}'s", command)
-    next((each for each in failures if each.hint), failures[0]).show_hint(pane)
+    next((failure for failure in failures if failure.hint), failures[0]).show_hint(pane)
     if not has_lines:
         pane.line(f"`{command}` shows the output of an item.", Tone.FAINT)

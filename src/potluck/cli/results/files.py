@@ -25,7 +25,7 @@ def files(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the files that a task has left.
+    """List the files that a task left.
 
     `potluck result TASK -o DIR` downloads them.
     """

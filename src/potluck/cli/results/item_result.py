@@ -50,7 +50,9 @@ def show_item(potluck: "Potluck", task: TaskView, item: int, screen: Screen) -> 
 
 def _find_failure(potluck: "Potluck", task: TaskView, item: int) -> FailedItem | None:
     page = potluck.tasks.failed_items(task.id, item - 1, 1)
-    return next((each for each in page.items if each.item == item and each.is_final), None)
+    return next(
+        (outcome for outcome in page.items if outcome.item == item and outcome.is_final), None
+    )
 
 
 def _read_value(potluck: "Potluck", task: TaskView, item: int) -> FunctionValue | None:

@@ -1,5 +1,6 @@
 """`potluck simulate placement`: how much of a pool a placement policy can fill."""
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,10 +9,10 @@ import typer
 
 from potluck.cli.options import JsonOption
 from potluck.cli.simulate import chart_file
-from potluck.cli.simulate.seeds import parse_number, parse_range
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.local.optional_dependency import server_part_missing
+from potluck.model.error import InvalidInput
 
 if TYPE_CHECKING:
     from potluck.simulate.placement import PlacementRun
@@ -48,8 +49,12 @@ def placement(
 
 
 def _seeds(text: str) -> range:
-    seeds = parse_range(text)
-    return range(parse_number(text), parse_number(text) + 1) if seeds is None else seeds
+    """One number, or a range such as 42-51."""
+    match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+    if last < first:
+        raise InvalidInput(f"{text!r} is not a range of seeds.", "Write it like --seeds 42-51.")
+    return range(first, last + 1)
 
 
 def _run(

@@ -37,16 +37,16 @@ def attempts(
         matches = iter_attempts(potluck, task_id, item)
         shown = list(islice(matches, limit))
         has_more = len(shown) == limit and next(matches, None) is not None
-        found = None if shown and not has_more else potluck.tasks.get(task_id)
+        view = None if shown and not has_more else potluck.tasks.get(task_id)
     if json:
         screen.emit({"attempts": shown})
     elif shown:
         _show(screen.out, shown)
         if has_more:
-            total = "" if found is None or item is not None else f" of {found.attempt_count:,}"
+            total = "" if view is None or item is not None else f" of {view.attempt_count:,}"
             screen.err.line(f"The newest {limit:,}{total}; --limit N shows more.", Tone.FAINT)
-    elif found is not None and found.state.is_final and not found.attempt_count:
-        screen.err.line(f"No attempts: the task ended while it waited ({found.state}).")
+    elif view is not None and view.state.is_final and not view.attempt_count:
+        screen.err.line(f"No attempts: the task ended while it waited ({view.state}).")
     else:
         screen.err.line("No attempts yet. `potluck explain` shows why a task waits.")
 

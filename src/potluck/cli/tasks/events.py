@@ -53,7 +53,7 @@ def events(
 ) -> None:
     """Show the events of my tasks and machines, oldest first."""
     if notify and not follow:
-        raise InvalidInput("--notify is about new events.", "Add --follow.")
+        raise InvalidInput("--notify reports new events only.", "Add --follow.")
     screen, query = Screen(json), _EventQuery(tuple(kind or ()), None)
     notifier = build_notifier(notify)
     with connect(server) as potluck:

@@ -45,7 +45,7 @@ def submit(
 
 
 def submit_and_show(potluck: "Potluck", request: TaskRequest, screen: Screen) -> None:
-    """Says of a task that no node could take that it waits, and why."""
+    """Reports that the task waits, and why, if no node can take it."""
     task = potluck.tasks.submit(request)
     show_submitted(task, screen, None if screen.json else _blocking_estimate(potluck, request))
 

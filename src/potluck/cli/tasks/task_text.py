@@ -27,7 +27,8 @@ def describe_reason(task: TaskView) -> str:
             f"{moment.astimezone():%H:%M:%S}" for moment in (task.silence.since, task.silence.until)
         )
         return (
-            f"the node has been silent since {since}; without it the task goes elsewhere at {until}"
+            f"the node has been silent since {since};"
+            f" unless it answers, the task moves to another node at {until}"
         )
     if not task.state.is_final:
         return printable(task.waiting.sentence) if task.waiting is not None else ""

@@ -47,7 +47,9 @@ def templates(
 
 def _show_all(screen: Screen, templates: list[Template], errors: list[PotluckError]) -> None:
     columns = [TableColumn("NAME"), TableColumn("DESCRIPTION", shrinks=True, wraps=True)]
-    rows = [[Cell(each.name, Tone.STRONG), Cell(each.about.summary)] for each in templates]
+    rows = [
+        [Cell(template.name, Tone.STRONG), Cell(template.about.summary)] for template in templates
+    ]
     show_table(screen.out, columns, rows)
     for error in errors:
         screen.err.prose(printable(error.detail), Tone.WAITING)

@@ -279,7 +279,7 @@ class TaskWatcher:
         if self._task.items is not None and self._task.kind != TaskKind.FUNCTION:
             end = short_id(self._task.id)
             pane.prose(
-                f"`potluck result {end}` shows what its items wrote, --item N of one of them.",
+                f"`potluck result {end}` shows what its items wrote; --item N shows one of them.",
                 Tone.FAINT,
             )
 

@@ -6,9 +6,19 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.terminal.screen import Screen
-from potluck.cli.top.print_once import show_once
-from potluck.cli.top.snapshot import SnapshotReader
+from potluck.cli.terminal.screen import Pane, Screen
+from potluck.cli.terminal.table import Cell, Columns, drop_empty_columns, show_table
+from potluck.cli.top.snapshot import SnapshotReader, TopSnapshot
+from potluck.cli.top.text import (
+    DEVICE_COLUMNS,
+    TASK_COLUMNS,
+    DeviceOrder,
+    TaskOrder,
+    TextRow,
+    device_rows,
+    head_lines,
+    task_rows,
+)
 
 
 def top(
@@ -33,7 +43,7 @@ def top(
         if json:
             screen.emit(first)
         elif once or not screen.out.is_live:
-            show_once(screen.out, first)
+            _show_once(screen.out, first)
         else:
             if not os.environ.get("NO_COLOR"):
                 os.environ.pop("NO_COLOR", None)  # textual would take an empty value as set
@@ -44,3 +54,23 @@ def top(
             if app.failure is not None:
                 raise app.failure
             raise typer.Exit(status or 0)
+
+
+def _show_once(pane: Pane, snapshot: TopSnapshot) -> None:
+    """For pipes and --once."""
+    for line in head_lines(snapshot):
+        pane.line(" · ".join(pane.paint(cell.text, cell.tone) for cell in line))
+    tasks = task_rows(snapshot, TaskOrder.AGE, "")
+    _show(pane, TASK_COLUMNS, tasks if pane.is_terminal else list(map(_with_full_id, tasks)))
+    _show(pane, DEVICE_COLUMNS, device_rows(snapshot, DeviceOrder.NODE, ""))
+
+
+def _with_full_id(task: TextRow) -> TextRow:
+    """With the full id, for programs."""
+    return TextRow(task.key, [Cell(task.key), *task.cells[1:]])
+
+
+def _show(pane: Pane, columns: Columns, rows: list[TextRow]) -> None:
+    if rows:
+        pane.line()
+        show_table(pane, *drop_empty_columns(columns, [row.cells for row in rows]))

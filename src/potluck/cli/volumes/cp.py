@@ -44,9 +44,9 @@ def cp(
         progress = report_progress(screen, line, "Copying")
         if into is not None:
             put = potluck.volumes.add(
-                into[1], _named(into[1], into[2], [Path(each) for each in sources]), progress
+                into[1], _named(into[1], into[2], [Path(source) for source in sources]), progress
             )
-            copied = [Path(each) for each in sources]
+            copied = [Path(source) for source in sources]
             note = f"{into[1]} has a new version; sent {show_bytes(put.sent_bytes)}."
             result: dict[str, object] = {
                 "volume": put.volume.volume,
@@ -73,7 +73,7 @@ def _named(volume: str, path: str, sources: list[Path]) -> dict[str, Path]:
     for source in sources:
         if not source.is_file():
             raise InvalidInput(
-                f"{source} is not a file.", "A folder is put with `potluck volume put NAME DIR`."
+                f"{source} is not a file.", "Put a folder with `potluck volume put NAME DIR`."
             )
         is_folder = not path or path.endswith("/") or len(sources) > 1
         name = "/".join(filter(None, (path.strip("/"), source.name))) if is_folder else path
@@ -86,15 +86,15 @@ def _named(volume: str, path: str, sources: list[Path]) -> dict[str, Path]:
 def _fetch(
     potluck: "Potluck", screen: Screen, source: str, target: Path, progress: Progress
 ) -> list[Path]:
-    found = _REMOTE.fullmatch(source)
-    if found is None:
+    match = _REMOTE.fullmatch(source)
+    if match is None:
         raise InvalidInput(
             f"{printable(source)!r} is neither TASK:PATH nor VOLUME:PATH.",
-            "One of the two sides is a task or a volume.",
+            "One of the two sides must be a task or a volume.",
         )
-    name, path = found[1], found[2]
+    name, path = match[1], match[2]
     volume, at, version = name.partition("@")
-    is_volume = any(each.name == volume for each in potluck.volumes.list() if each.is_own)
+    is_volume = any(known.name == volume for known in potluck.volumes.list() if known.is_own)
     if is_volume or at or "/" in volume:
         return list(potluck.volumes.fetch(volume, target, path, version if at else None, progress))
     task_id = resolve_task_to_read(potluck, name, screen)
@@ -102,7 +102,7 @@ def _fetch(
     wanted = _matching(files, path.strip("/"))
     if not wanted:
         raise NotFound(
-            f"The task has left no file {printable(path)!r}.",
+            f"The task left no file {printable(path)!r}.",
             f"`potluck files {name}` lists them; only files in $POTLUCK_OUTPUT are kept.",
         )
     return potluck.files.bring(wanted, target, task_id, progress)

@@ -18,7 +18,7 @@ from potluck.model.units import parse_seconds, show_age, show_bytes, show_count,
 from potluck.wire.volumes import VolumeDetails, VolumeFile, VolumeVersion, VolumeView
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The volume; one of another account is WALLET/NAME.")
+    str, typer.Argument(metavar="NAME", help="The volume; another account's is WALLET/NAME.")
 ]
 WalletsArgument = Annotated[
     list[str], typer.Argument(metavar="WALLET...", help="Wallets of other accounts.")
@@ -35,8 +35,8 @@ def put(
 ) -> None:
     """Put files into a volume, as its newest version.
 
-    The files of one folder keep their paths in it; several files and folders keep their names.
-    Only what no volume of mine has yet is sent. An interrupted put resumes when it is repeated.
+    The files of one folder keep their paths in it; several files and folders keep their names. Only
+    data that none of my volumes has yet is sent. An interrupted put resumes when it is repeated.
     """
     screen = Screen(json)
     parse_volume(name, "NAME")
@@ -126,7 +126,7 @@ def _show(screen: Screen, details: VolumeDetails, *, as_json: bool) -> None:
         TableColumn("PUT", is_number=True),
         TableColumn("USED", is_number=True),
     ]
-    show_table(screen.out, columns, [_version_row(each, now) for each in details.versions])
+    show_table(screen.out, columns, [_version_row(version, now) for version in details.versions])
     screen.err.prose(f"{show_bytes(volume.stored_bytes)} are stored. {_describe_rules(volume)}")
 
 
@@ -189,7 +189,7 @@ def share(
         change = potluck.volumes.unshare if stop else potluck.volumes.share
         details = change(name, *wallets)
     shared = details.volume.shared_with
-    sentence = f"Shared with {', '.join(shared)}." if shared else "Shared with nobody."
+    sentence = f"Shared with {', '.join(shared)}." if shared else "Not shared with other accounts."
     how = f" They mount it as {details.volume.owner}/{name}." if shared else ""
     _tell(screen, details, f"{sentence}{how}", as_json=json)
 
@@ -201,7 +201,10 @@ def keep(
     ] = None,
     unused: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Remove versions that were not used for this time: 30d."),
+        typer.Option(
+            metavar="TIME",
+            help="Remove versions that have not been used for this long, such as 30d.",
+        ),
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,

@@ -48,7 +48,7 @@ def list_deliveries(
         is_short = screen.out.is_terminal
         show_table(screen.out, columns, [_row(delivery, is_short) for delivery in page.deliveries])
     else:
-        screen.err.line("No events were sent yet.")
+        screen.err.line("No events have been sent yet.")
 
 
 def redeliver(

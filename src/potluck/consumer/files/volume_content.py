@@ -92,7 +92,7 @@ def list_sources(sources: Sequence[Path]) -> list[LocalFile]:
         elif source.is_file() and is_path(source.name):
             found.append(LocalFile(source.name, source))
         else:
-            mistakes.append(f"{str(source)!r} is no file with a valid name, and no folder")
+            mistakes.append(f"{str(source)!r} is neither a folder nor a file with a valid name")
     _check(found, mistakes)
     return sorted(found)
 

@@ -75,7 +75,7 @@ class CallStream:
                 self._waiting.pop(item, None)
 
     def forget(self, item: int) -> None:
-        """Nobody waits for this call any more."""
+        """Nothing waits for this call any more."""
         with self._lock:
             self._waiting.pop(item, None)
 

@@ -172,7 +172,7 @@ class TaskFuture(Future[T]):
         return self._dispatch.sender.take_back(self)
 
     def _forget(self) -> None:
-        """Nobody waits for its result any more."""
+        """Nothing waits for its result any more."""
         if self._task_id is not None:
             self._dispatch.collector.forget(self._task_id)
 

@@ -1,4 +1,4 @@
-"""Exceptions of functions: text of a node, as an error of ours that is also of its builtin type.
+"""Exceptions of functions: text of a node, as a Potluck error that also has its builtin type.
 
 `except ZeroDivisionError` catches what `except potluck.RemoteError` catches. A node names the type,
 so it is one of this closed list, and its constructor is not called with what the node says:

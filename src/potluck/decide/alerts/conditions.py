@@ -136,7 +136,7 @@ def find_conditions(
 
 
 def no_leader(*, is_database_away: bool) -> Condition:
-    """Found by any instance: nobody observes the pool then."""
+    """Found by any instance: no leader observes the pool then."""
     database = "The database does not answer."
     leader = "The database answers, but no instance leads."
     return Condition(AlertName.NO_LEADER, POOL, database if is_database_away else leader)

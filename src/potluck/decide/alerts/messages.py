@@ -20,7 +20,7 @@ class MessageKind(StrEnum):
 
 
 class Silence(Struct, frozen=True):
-    """Matching alerts are listed, and nobody is told of them."""
+    """Matching alerts are listed, but not sent."""
 
     name: AlertName | None  # None: every alert
     subject: str | None  # a node, a device, an instance; None: every one

@@ -245,7 +245,7 @@ def decide_after_range(
     back = array.remaining if given_up is None else _without(array.remaining, given_up.item)
     failed = array.items_failed + (given_up is not None)
     is_cancelled = reason.facts.attempt_state is AttemptState.CANCELLED
-    # An attempt on a call stream is cancelled with the call that it runs; the stream goes on.
+    # An attempt on a call stream is cancelled with the call that it runs; the stream continues.
     if is_cancelled and reason.facts.next_try is NextTry.NONE and not array.is_stream:
         following = Next(TaskState.CANCELLED, reason)
     elif array.has_others:

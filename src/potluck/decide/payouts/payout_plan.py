@@ -1,7 +1,7 @@
 """What comes next between the ledger and the contract: plan a root, propose it, accept it, or stop.
 
 The contract is read where it has enough confirmations. A root that it has and that this ledger did
-not make stops everything: the ledger is an older one, or the proposer's key is in other hands.
+not make stops everything: the ledger is an older one, or someone else has the proposer's key.
 """
 
 from typing import TypeAlias
@@ -84,9 +84,9 @@ PayoutStep: TypeAlias = PlanRoot | ProposeRoot | AcceptRoot | MoveRoot | HaltPay
 
 def next_payout(contract: ContractView, ledger: LedgerView) -> PayoutStep:
     latest = ledger.latest
-    stranger = _find_stranger(contract, ledger)
-    if stranger is not None:
-        return stranger
+    unknown_root = _find_unknown_root(contract, ledger)
+    if unknown_root is not None:
+        return unknown_root
     if latest is None or latest.state is RootState.ACCEPTED:
         return PlanRoot(contract.next_number) if ledger.has_rewards else RestPayouts()
     if latest.state is RootState.REVOKED:
@@ -101,7 +101,7 @@ def next_payout(contract: ContractView, ledger: LedgerView) -> PayoutStep:
     return RestPayouts(obstacle) if obstacle else ProposeRoot(latest.number)
 
 
-def _find_stranger(contract: ContractView, ledger: LedgerView) -> HaltPayouts | None:
+def _find_unknown_root(contract: ContractView, ledger: LedgerView) -> HaltPayouts | None:
     latest = ledger.latest
     if contract.pending is not None and not ledger.knows_pending:
         return HaltPayouts(

@@ -24,7 +24,7 @@ from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
 _DemandKey = tuple[Requirements, AccountId, str]
-_NOBODY = AccountId("")
+_ANY_ACCOUNT = AccountId("")
 _NO_TEXT: frozenset[str] = frozenset()
 _NONE: frozenset[AccountId] = frozenset()
 _MOST_DEMANDS = 20_000
@@ -207,7 +207,7 @@ class PoolCapacity:
     def _candidates_of(self, task: WaitingTask) -> Candidates:
         requirements, account_id = task.requirements, task.account_id
         is_personal = requirements.device_milli is not None or account_id in self.named
-        key = (requirements, account_id if is_personal else _NOBODY, task.kind)
+        key = (requirements, account_id if is_personal else _ANY_ACCOUNT, task.kind)
         known = self._candidates.get(key)
         if known is None:
             if len(self._candidates) >= _MOST_DEMANDS:
@@ -217,7 +217,7 @@ class PoolCapacity:
 
     def demand_of(self, task: WaitingTask) -> Demand:
         """Accounts that no node treats specially share their demands."""
-        asker = task.account_id if task.account_id in self.named else _NOBODY
+        asker = task.account_id if task.account_id in self.named else _ANY_ACCOUNT
         key = (task.requirements, asker, task.kind)
         demand = self._demands.get(key)
         if demand is None:

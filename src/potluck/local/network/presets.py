@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.model.error import BadSettings, InvalidInput
-from potluck.model.network.patterns import NONE, OPEN, Presets, read_pattern
+from potluck.model.network.patterns import NONE, OPEN, RAW, Presets, read_pattern
 
 
 class _PresetFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,8 +35,11 @@ def load_presets(own: Path | None = None) -> Presets:
 def _read(text: str) -> dict[str, tuple[str, ...]]:
     presets = msgspec.convert(tomllib.loads(text), _PresetFile).presets
     for name, hosts in presets.items():
-        if not name.replace("-", "").isalnum() or name != name.lower() or name in (NONE, OPEN):
-            raise InvalidInput(f"{name!r} is no name for a preset.", "Use letters, digits and -.")
+        is_plain = name.replace("-", "").isalnum() and name == name.lower()
+        if not is_plain or name in (NONE, OPEN, RAW):
+            raise InvalidInput(
+                f"{name!r} is not a valid name for a preset.", "Use letters, digits and -."
+            )
         for host in hosts:
             read_pattern(host)
     return presets

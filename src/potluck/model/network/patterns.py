@@ -2,7 +2,8 @@
 
 A pattern is a host, with `:PORT` or for ports 80 and 443. A host is a public name or address,
 `*.example.org` for all names below example.org, or `*` for every public host. People may also write
-`open` for `*`, `none`, and names of presets, which stand for several patterns.
+`open` for `*`, `none`, and names of presets, which stand for several patterns. `raw` is every
+public IPv4 address, on all ports of TCP and UDP, without a proxy; it includes all others.
 """
 
 import difflib
@@ -16,7 +17,7 @@ from potluck.model.bounded_types import END
 from potluck.model.error import InvalidInput
 from potluck.model.network.public_address import check_public_name, parse_host, why_not_public
 
-NONE, OPEN = "none", "open"
+NONE, OPEN, RAW = "none", "open", "raw"
 ANY_HOST = "*"
 USUAL_PORTS = (80, 443)
 MOST_ENTRIES = 256
@@ -25,7 +26,7 @@ NetworkEntries = Annotated[tuple[NetworkEntry, ...], Meta(max_length=MOST_ENTRIE
 NetworkBytes = Annotated[int, Meta(ge=1_000, le=2**50)]
 Presets = Mapping[str, tuple[str, ...]]
 NO_PRESETS: Presets = {}
-_HINT = "Write a host, HOST:PORT, *.example.org, a preset, or open."
+_HINT = "Write a host, HOST:PORT, *.example.org, a preset, open or raw."
 
 
 class HostPattern(Struct, frozen=True):
@@ -84,6 +85,8 @@ def expand_entries(entries: Iterable[str], presets: Presets) -> tuple[str, ...]:
     found: set[str] = set()
     for entry in entries:
         word = entry.strip().lower()
+        if word == RAW:
+            return (RAW,)
         if word == OPEN:
             found.add(ANY_HOST)
         elif word in presets:
@@ -111,10 +114,12 @@ def _is_pattern(word: str) -> bool:
 
 def uncovered(wanted: Sequence[str], allowed: Sequence[str]) -> tuple[str, ...]:
     """The wanted patterns that the allowed ones do not include."""
-    if not wanted or wanted == allowed:
+    if not wanted or wanted == allowed or RAW in allowed:
         return ()
     patterns = [read_pattern(entry) for entry in allowed]
-    return tuple(entry for entry in wanted if not _is_covered(read_pattern(entry), patterns))
+    return tuple(
+        entry for entry in wanted if entry == RAW or not _is_covered(read_pattern(entry), patterns)
+    )
 
 
 def _is_covered(wanted: HostPattern, allowed: Sequence[HostPattern]) -> bool:

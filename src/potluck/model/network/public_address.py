@@ -9,6 +9,7 @@ names that are never public.
 """
 
 import re
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from potluck.model.error import InvalidInput
@@ -70,6 +71,7 @@ _SPECIAL_6 = {
     )
 }
 _NAT64 = IPv6Network("64:ff9b::/96")
+_HOME_PREFIX = 64  # of IPv6: the network of one home
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # the upper half of the interface identifier
 
 
@@ -91,6 +93,25 @@ def why_not_public(address: Address) -> str | None:
 
 def _named(address: Address, table: dict[IPv4Network, str] | dict[IPv6Network, str]) -> str | None:
     return next((meaning for network, meaning in table.items() if address in network), None)
+
+
+def own_address_check(addresses: Iterable[Address]) -> Callable[[Address], bool]:
+    """Whether an address is one of a machine's own; of IPv6, of the network of its home."""
+    own = frozenset(addresses)
+    homes = {_home(address) for address in own if isinstance(address, IPv6Address)}
+
+    def is_own(address: Address) -> bool:
+        if isinstance(address, IPv4Address):
+            return address in own
+        if address in _NAT64:
+            return IPv4Address(int(address) & 0xFFFF_FFFF) in own
+        return _home(address) in homes
+
+    return is_own
+
+
+def _home(address: IPv6Address) -> int:
+    return int(address) >> (128 - _HOME_PREFIX)
 
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

@@ -8,7 +8,7 @@ from potluck.provider.sandbox.driver import RunOutcome
 
 class Blame(StrEnum):
     ITEM = "item"  # the item that ran gets it as its outcome; the rest continue in a new one
-    NOBODY = "nobody"  # all remaining items continue in a new one
+    NONE = "none"  # all remaining items continue in a new one
     ALL = "all"  # nothing continues: the next item would end the same way
 
 
@@ -24,4 +24,4 @@ def assign_blame(
         return Blame.ALL
     if is_item_known:
         return Blame.ITEM
-    return Blame.NOBODY if can_go_on else Blame.ALL
+    return Blame.NONE if can_go_on else Blame.ALL

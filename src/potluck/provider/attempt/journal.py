@@ -19,6 +19,7 @@ from msgspec import Struct
 from potluck.local.durable_files import sync, write_all
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
+from potluck.model.task import ItemRange
 from potluck.provider.holding import WorkFacts
 from potluck.wire.provider import Finished, ItemsDone
 
@@ -117,6 +118,14 @@ class JournalEntry(Struct):
     times: WorkTimes | None = None
     outcomes: dict[int, ItemsDone] = {}  # by the first item of each
     taken: ItemsTaken | None = None  # of a call stream: from its first item to the last that came
+    next_item: int = 0  # of a call stream: all before this one have an outcome
+
+    @property
+    def unfinished(self) -> ItemRange | None:
+        """Of a call stream: items that came and have no outcome. They run in their order."""
+        if self.taken is None or self.next_item >= self.taken.end:
+            return None
+        return ItemRange(max(self.taken.start, self.next_item), self.taken.end)
 
 
 class Journal:
@@ -202,7 +211,10 @@ def _apply(kept: dict[AttemptId, JournalEntry], record: Record) -> None:
             first = start if entry.taken is None else entry.taken.start
             entry.taken = ItemsTaken(attempt_id, first, end)
         case ItemsCounted(report) if report.lease.attempt_id in kept:
-            kept[report.lease.attempt_id].outcomes[report.first_item] = report
+            entry = kept[report.lease.attempt_id]
+            entry.outcomes[report.first_item] = report
+            if entry.taken is not None:
+                entry.next_item = max(entry.next_item, report.last_item + 1)
         case OutcomesDelivered(attempt_id, item) if attempt_id in kept:
             kept[attempt_id].outcomes.pop(item, None)
         case Forgotten(attempt_id):
@@ -211,7 +223,8 @@ def _apply(kept: dict[AttemptId, JournalEntry], record: Record) -> None:
 
 def _records(kept: JournalEntry) -> list[Record]:
     concluded = [] if kept.finished is None else [Concluded(kept.finished, kept.times)]
-    taken = [] if kept.taken is None else [kept.taken]
+    left, attempt_id = kept.unfinished, kept.leased.lease.attempt_id
+    taken = [] if left is None else [ItemsTaken(attempt_id, left.start, left.end)]
     return [kept.leased, *taken, *map(ItemsCounted, kept.outcomes.values()), *concluded]
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
+from potluck.model.network.patterns import RAW
 from potluck.model.script import ScriptMetadata, read_metadata
 from potluck.model.task import EndReason
 from potluck.model.task_spec import (
@@ -57,7 +58,7 @@ class PreparedAttempt(Struct, frozen=True):
     is_of_other: bool = False  # whether it is a task of another account than the node's owner
     feed: ItemFeed | None = None  # of a call stream: where its items come from
     turn: asyncio.Event | None = None  # its code starts after this; None: immediately
-    proxy: Path | None = None  # the socket of its proxy, if it has network
+    network: Path | None = None  # the socket of its proxy or raw service, if it has network
 
     async def its_turn(self) -> None:
         if self.turn is not None:
@@ -77,6 +78,7 @@ class RunPlan(Struct, frozen=True):
 
 def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = None) -> Confinement:
     grant, exposed = job.grant, job.exposed
+    is_raw = RAW in grant.requirements.network
     return Confinement(
         name=grant.attempt_id,
         command=tuple(command),
@@ -101,7 +103,8 @@ def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = No
         image=image,
         image_seconds=grant.limits.prepare_seconds,
         is_of_other=job.is_of_other,
-        proxy=job.proxy,
+        proxy=None if is_raw else job.network,
+        raw_network=job.network if is_raw else None,
     )
 
 

@@ -3,7 +3,7 @@
 States of a line that carriage returns overwrite are dropped, except for some while it is being
 written. If that is not enough, the middle is dropped: the first half of the limit is passed on as
 it is written. Then a quarter is for the newest lines, which are passed on at intervals so that
-a follower sees how the task goes on, and a quarter for the end. Each gap is marked.
+a follower sees how the task continues, and a quarter for the end. Each gap is marked.
 
 Memory is bounded, whatever the task writes, and what is passed on does not exceed the limit, but
 for the marks. A task that writes more than its limit is slowed down by its pipe.

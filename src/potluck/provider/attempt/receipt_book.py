@@ -206,21 +206,23 @@ class ReceiptBook:
         digest = countersignature_digest(one.countersignature)
         is_theirs = is_signed_by(self._identity.server, digest, one.server_signature)
         if not is_theirs:
-            log.warning("a countersignature is not by the server", server=self._identity.server)
+            log.warning(
+                "a countersignature was not made by the server", server=self._identity.server
+            )
         return is_theirs
 
     def _resend(self, number: int) -> None:
         """The server lacks receipts that it had: it was restored from a backup."""
         assert self._head is not None
-        found = {
+        receipts = {
             one.receipt.number: one
             for one in _receipts(self._directory)
             if one.receipt.chain == self._head.chain and one.receipt.number >= number
         }
-        if number not in found:
+        if number not in receipts:
             self._restart()
             return
-        ordered = [found[place] for place in sorted(found)]
+        ordered = [receipts[place] for place in sorted(receipts)]
         self._durable = 0
         self._pending = {receipt_digest(one.receipt).hex(): one for one in ordered}
 

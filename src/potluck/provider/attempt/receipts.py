@@ -85,7 +85,7 @@ class AttemptReceipts:
 
     def sign(self, instructions: list[SignReceipt]) -> None:
         """In a thread: takes a fraction of a millisecond each, and writes to a file."""
-        self._book.sign([self._last_claim(each) for each in instructions])
+        self._book.sign([self._last_claim(instruction) for instruction in instructions])
 
     def signed(self, attempt_id: AttemptId) -> None:
         """The receipt of this attempt is in the file."""
@@ -126,7 +126,7 @@ class AttemptReceipts:
             if has_news or parts:
                 answers, self._answers = self._answers, []
                 await finish_despite_cancel(asyncio.to_thread(self._step, answers, parts))
-                if any(len(each.countersigned) >= MOST_RECEIPTS for each in answers):
+                if any(len(answer.countersigned) >= MOST_RECEIPTS for answer in answers):
                     self._news.change()  # the next heartbeat carries the rest
                 self._stepped.set()
 

@@ -235,21 +235,21 @@ class Runner:
         if not requirements.network:
             return await self._run_job(job), 0
         limit = show_bytes(requirements.network_bytes)
-        detail = f"it sent and received more than {limit} over the network; --network-limit is more"
+        detail = f"it sent and received more than {limit} over the network; raise --network-limit"
 
         def stop() -> None:
             job.recall.ask(EndReason.NETWORK_LIMIT, 0.0, detail)
 
         async with self._egress.serving_task(
             job.grant.attempt_id, requirements.network, requirements.network_bytes, stop
-        ) as (proxy, socket):
-            outcome = await self._run_job(replace(job, proxy=socket))
-        if proxy.refused:
-            hosts = ", ".join(proxy.refused)
+        ) as (way_out, socket):
+            outcome = await self._run_job(replace(job, network=socket))
+        if way_out.refused:
+            hosts = ", ".join(way_out.refused)
             why = "--network does not allow them, or their addresses are not public"
             sentence = f"Connections to {hosts} were refused: {why}.\n"
             await job.log.write("potluck", sentence.encode())
-        return outcome, proxy.spent_bytes
+        return outcome, way_out.budget.spent_bytes
 
     async def _run_job(self, job: PreparedAttempt) -> RunOutcome:
         match job.grant.spec:

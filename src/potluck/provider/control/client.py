@@ -72,6 +72,6 @@ def _decoded(line: bytes) -> Answer:
         return _DECODER.decode(line)
     except msgspec.DecodeError as error:
         raise DataDirectoryInUse(
-            f"The provider that runs here has another version ({error}).",
+            f"The provider that runs here is of another version ({error}).",
             "Restart it with the version of this command.",
         ) from error

@@ -143,7 +143,7 @@ class CommandHandler:
         return InEffect() if refusal is None else CommandRefused(refusal.detail, refusal.hint)
 
     async def _is_known(self) -> bool:
-        """Whether the server gets to know all changes within a few seconds."""
+        """Whether the server learns of all changes within a few seconds."""
         try:
             async with asyncio.timeout(_KNOWN_SECONDS):
                 await self._office.offer.change_counter.until_known()

@@ -74,7 +74,7 @@ async def _answers(line: bytes, handle: Handle) -> AsyncGenerator[Answer]:
     except msgspec.DecodeError as error:
         log.warning("unknown command received", detail=str(error))
         yield CommandRefused(
-            "This provider has another version than the command.", "Restart the provider."
+            "This provider and the command have different versions.", "Restart the provider."
         )
         return
     async with aclosing(handle(request)) as answers:

@@ -219,6 +219,6 @@ def _explain(ended: RunOutcome, transcript: Transcript, proxy: Proxy) -> Prepare
         sentences.append(f"This node does not allow connections to {', '.join(proxy.refused)}.")
     if proxy.unreachable:
         sentences.append(f"This node cannot reach {', '.join(proxy.unreachable)}.")
-    if proxy.is_exhausted:
+    if proxy.budget.is_exhausted:
         sentences.append("They exceed the download limit of this node.")
     return prepare_failed(" ".join(sentences))

@@ -33,7 +33,7 @@ class Unanswered(Exception):
 
 
 class Child:
-    """A module of ours in a child process that answers questions, one line of JSON each.
+    """A module of Potluck in a child process that answers questions, one line of JSON each.
 
     The first question starts it. After a timeout, a crash or an unreadable answer it is ended, and
     the next question starts a new one, once the old one has really ended.

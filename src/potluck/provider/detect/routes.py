@@ -1,15 +1,18 @@
 """All routes to devices on this system, each queried so that its failure is contained."""
 
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from potluck.provider.detect import apple, opencl, sysfs
-from potluck.provider.detect.library import may_be_here
 from potluck.provider.detect.query_process import Child
 from potluck.provider.detect.question import Find
 from potluck.provider.detect.report import RouteAnswer, RouteOutcome
 
 NVML = "libnvidia-ml.so.1"
+_LOADER_CACHE = Path("/etc/ld.so.cache")
+_LIBRARY_PLACES = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
 Route = Callable[[float], Awaitable[RouteAnswer]]
 
 
@@ -33,6 +36,20 @@ async def _nvidia_on_linux(timeout_seconds: float) -> RouteAnswer:
             RouteAnswer(RouteOutcome.MISSING, detail=f"There is no {NVML}."), _nvidia_cards()
         )
     return report_unlisted_cards(await _nvidia(timeout_seconds), _nvidia_cards())
+
+
+def may_be_here(name: str, cache: Path = _LOADER_CACHE) -> bool:
+    """Whether this Linux has a library, without loading it: saves starting a child process.
+
+    Also true if that cannot be known, as without the loader's cache.
+    """
+    named = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    if any((Path(place) / name).exists() for place in (*filter(None, named), *_LIBRARY_PLACES)):
+        return True
+    try:
+        return name.encode() + b"\0" in cache.read_bytes()
+    except OSError:
+        return True
 
 
 def _nvidia_cards() -> list[str]:

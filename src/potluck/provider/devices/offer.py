@@ -16,6 +16,7 @@ import potluck
 from potluck.model.device import DeviceDescription, Measured
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.ids import NodeId
+from potluck.model.network.patterns import ANY_HOST, RAW
 from potluck.model.node import DISK_IMAGE, NodeDescription, SandboxReport
 from potluck.model.task import GIB, MIB
 from potluck.model.terms import DeviceTerms, TaskKind
@@ -87,7 +88,7 @@ class NodeOffer:
         described = describe_node(*facts, self._offered_disk())
         return replace(
             described,
-            sandbox=_without_images(self.sandbox, self._rules),
+            sandbox=_without_images(described.sandbox, self._rules),
             containers=self.containers if self._rules.limits.has_containers else None,
             # Without a sandbox nothing is mounted.
             volumes_bytes=0 if self.sandbox.driver == "none" else self._volumes_bytes(),
@@ -245,7 +246,8 @@ def describe_node(
 ) -> NodeDescription:
     """With the current terms."""
     limits, memory_bytes = rules.limits, usable_memory_bytes()
-    terms = rules.all_offered()
+    why_no_raw = _why_no_raw_network(sandbox)
+    terms = {uuid: _without_raw(each, why_no_raw) for uuid, each in rules.all_offered().items()}
     return NodeDescription(
         name=settings.name,
         platform=f"{platform.system()} {platform.release()} {platform.machine()}"[:200],
@@ -254,12 +256,35 @@ def describe_node(
         cores=limits.cores or os.cpu_count() or 1,
         memory_bytes=limits.memory_bytes or int(memory_bytes * MEMORY_SHARE),
         disk_bytes=disk.disk_bytes,
-        sandbox=sandbox,
+        sandbox=sandbox if terms == rules.all_offered() else _with_note(sandbox, why_no_raw),
         devices=tuple(replace(device, terms=terms[device.uuid]) for device in devices),
         labels=settings.labels,
         others_disk_in_memory=disk.others_disk_in_memory,
         gpu_share=limits.gpu_share,
     )
+
+
+def _why_no_raw_network(sandbox: SandboxReport) -> str | None:
+    """Why tasks cannot have a raw network here, whatever the owner says; None if they can."""
+    if sandbox.driver != "bwrap":
+        return "only the sandbox bwrap has it"
+    from potluck.provider.egress.raw.relay_process import why_no_relay  # needs Linux
+
+    return why_no_relay()
+
+
+def _without_raw(terms: DeviceTerms, why_not: str | None) -> DeviceTerms:
+    """With every public host by the proxy instead of a raw network, where that does not work."""
+    if why_not is None:
+        return terms
+    usual = {
+        name: (ANY_HOST,) for name in ("network", "own_network") if RAW in getattr(terms, name)
+    }
+    return replace(terms, **usual)
+
+
+def _with_note(sandbox: SandboxReport, why_no_raw: str | None) -> SandboxReport:
+    return replace(sandbox, notes=(*sandbox.notes, f"network=raw acts as open: {why_no_raw}"))
 
 
 def usable_memory_bytes() -> int:

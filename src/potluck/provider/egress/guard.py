@@ -7,9 +7,9 @@ owner's package index may have other addresses, and only for installations.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address
 
 import psutil
 from msgspec import Struct
@@ -20,14 +20,13 @@ from potluck.model.network.patterns import includes
 from potluck.model.network.public_address import (
     Address,
     check_public_name,
+    own_address_check,
     parse_host,
     why_not_public,
 )
 from potluck.provider.egress.request import METHODS, READING, Endpoint, RequestRefused
 
 _MOST_ADDRESSES = 4
-_NAT64 = IPv6Network("64:ff9b::/96")
-_HOME_PREFIX = 64  # of IPv6: the network of one home
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -61,23 +60,9 @@ class OwnAddresses:
         except ValueError:
             return
 
-    def list(self) -> Callable[[Address], bool]:
-        """A check for the addresses of this moment."""
-        found = {*self._seen, *_interface_addresses()}
-        homes = {_home(address) for address in found if isinstance(address, IPv6Address)}
-
-        def is_own(address: Address) -> bool:
-            if isinstance(address, IPv4Address):
-                return address in found
-            if address in _NAT64:
-                return IPv4Address(int(address) & 0xFFFF_FFFF) in found
-            return _home(address) in homes
-
-        return is_own
-
-
-def _home(address: IPv6Address) -> int:
-    return int(address) >> (128 - _HOME_PREFIX)
+    def list(self) -> frozenset[Address]:
+        """As they are at this moment."""
+        return frozenset({*self._seen, *_interface_addresses()})
 
 
 def _interface_addresses() -> list[Address]:
@@ -128,7 +113,7 @@ class EgressGuard:
 
     def _check_addresses(self, endpoint: Endpoint, addresses: Sequence[Address]) -> None:
         """All of them must pass, so that a name cannot hide a private address behind a public."""
-        is_own = self._own.list()
+        is_own = own_address_check(self._own.list())
         for address in addresses:
             reason = why_not_public(address)
             if reason is None and is_own(address):

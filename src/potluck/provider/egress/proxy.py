@@ -9,10 +9,7 @@ provider only; a relay connects the sandbox with it.
 
 import asyncio
 import contextlib
-import hashlib
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
 from pathlib import Path
 
@@ -20,8 +17,10 @@ import structlog
 from msgspec import Struct
 
 from potluck.model.task import GIB
+from potluck.provider.egress.byte_budget import ByteBudget
 from potluck.provider.egress.guard import EgressGuard, HostUnreachable
 from potluck.provider.egress.request import Endpoint, ProxyRequest, RequestRefused, read_request
+from potluck.provider.egress.serving_socket import Connections, serving_socket
 from potluck.provider.server.throttle import Throttle
 
 _log = structlog.get_logger(__name__)
@@ -38,64 +37,27 @@ class ProxyLimits(Struct, frozen=True):
     idle_seconds: float = 300.0
 
 
-def ignore() -> None:
-    """A callback that does nothing."""
-
-
 class Proxy:
-    """One proxy for each sandbox. `on_exhausted` is called when more than the total is moved."""
+    """One proxy for each sandbox."""
 
     def __init__(
-        self,
-        guard: EgressGuard,
-        limits: ProxyLimits,
-        throttle: Throttle,
-        on_exhausted: Callable[[], None] = ignore,
-        count: Callable[[int], object] = bool,
+        self, guard: EgressGuard, limits: ProxyLimits, throttle: Throttle, budget: ByteBudget
     ):
         self._guard = guard
         self._limits = limits
         self._throttle = throttle
-        self._on_exhausted = on_exhausted
-        self._count = count
-        self._connections: set[asyncio.Task[None]] = set()
-        self.spent_bytes = 0
-        self.is_exhausted = False
+        self.budget = budget
+        self._connections: Connections = set()
         # The first few failed endpoints, for the error message.
         self.refused: list[str] = []
         self.unreachable: list[str] = []
 
     @contextlib.asynccontextmanager
     async def serving(self, parent: Path) -> AsyncIterator[Path]:
-        """Serves on a new socket, whose path it yields; closes every connection at the end.
-
-        Socket paths are limited in length, so it is not below `parent`, whose path may be long.
-        """
-        directory = Path(tempfile.mkdtemp(prefix=socket_prefix(parent)))
-        path = directory / "proxy.sock"
-        limit = self._limits.head_bytes
-        server = await asyncio.start_unix_server(self._accept, path, limit=limit)
-        try:
+        """Serves on a new socket, whose path it yields."""
+        serving = serving_socket(parent, self._answer, self._connections, self._limits.head_bytes)
+        async with serving as path:
             yield path
-        finally:
-            server.close()
-            connections = list(self._connections)
-            for connection in connections:
-                connection.cancel()
-            await asyncio.gather(*connections, return_exceptions=True)
-            shutil.rmtree(directory, ignore_errors=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = asyncio.current_task()
-        assert connection is not None
-        self._connections.add(connection)
-        try:
-            # An error in one connection affects its client only.
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                await self._answer(reader, writer)
-        finally:
-            writer.close()
-            self._connections.discard(connection)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -117,11 +79,11 @@ class Proxy:
             raise RequestRefused(status, "The head of the request is too large.") from None
         request = read_request(head)
         if not request.is_tunnel and request.method not in self._guard.rules.methods:
-            raise RequestRefused(HTTPStatus.METHOD_NOT_ALLOWED, "The package index is only read.")
+            raise RequestRefused(HTTPStatus.METHOD_NOT_ALLOWED, "The package index is read-only.")
         with self._noting(request.endpoint):
             self._guard.check(request.endpoint)
-        if self.is_exhausted:
-            raise RequestRefused(HTTPStatus.FORBIDDEN, "The limit of bytes is reached.")
+        if self.budget.is_exhausted:
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "The byte limit is reached.")
         return request
 
     @contextlib.contextmanager
@@ -153,17 +115,6 @@ class Proxy:
         finally:
             writer.close()
 
-    def spend(self, size_bytes: int) -> int:
-        """Counts bytes in either direction; returns how many of them may be moved."""
-        granted = min(size_bytes, max(0, self._limits.total_bytes - self.spent_bytes))
-        self.spent_bytes += granted
-        self._count(granted)
-        if granted < size_bytes and not self.is_exhausted:
-            self.is_exhausted = True
-            _log.warning("egress.byte_limit", limit_bytes=self._limits.total_bytes)
-            self._on_exhausted()
-        return granted
-
     @property
     def idle_seconds(self) -> float:
         return self._limits.idle_seconds
@@ -175,16 +126,6 @@ def _note(endpoints: list[str], endpoint: Endpoint, event: str) -> None:
     if name not in endpoints and len(endpoints) < _MOST_NOTED:
         endpoints.append(name)
         _log.warning(event, endpoint=name)
-
-
-def socket_prefix(parent: Path) -> str:
-    """Of the names of socket directories; different for each provider on a machine."""
-    return f"potluck-{hashlib.sha256(str(parent.resolve()).encode()).hexdigest()[:12]}-"
-
-
-def leftover_directories(parent: Path) -> list[Path]:
-    """Socket directories of an earlier process. Any user can create such a name."""
-    return list(Path(tempfile.gettempdir()).glob(f"{socket_prefix(parent)}*"))
 
 
 class _Pipe:
@@ -214,7 +155,7 @@ class _Pipe:
         self, request: ProxyRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """One request and its response; what follows the body is not read."""
-        writer.write(request.onward[: self._proxy.spend(len(request.onward))])
+        writer.write(request.onward[: self._proxy.budget.spend(len(request.onward))])
         async with asyncio.TaskGroup() as both:
             sending = both.create_task(self._copy(self._reader, writer, request.body_bytes))
             await self._copy(reader, self._writer)
@@ -236,7 +177,7 @@ class _Pipe:
                 if not chunk:
                     break
                 left = None if left is None else left - len(chunk)
-                granted = self._proxy.spend(len(chunk))
+                granted = self._proxy.budget.spend(len(chunk))
                 self.renew(None)  # waiting for the throttle is not idle time
                 await self._throttle.take(granted)
                 self.renew(self._proxy.idle_seconds if granted == len(chunk) else 0.0)

@@ -1,7 +1,7 @@
 """Connects a listener inside a sandbox with the proxy's Unix socket.
 
 Programs know proxies by host and port, so inside one listens on loopback. The listener was made in
-the sandbox's own network, and is served from outside: nothing of ours runs inside.
+the sandbox's own network, and is served from outside: no part of Potluck runs inside.
 """
 
 import asyncio

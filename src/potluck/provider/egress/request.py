@@ -74,10 +74,10 @@ def read_request(head: bytes) -> ProxyRequest:
 
 
 def _header(line: str) -> tuple[str, str]:
-    found = _HEADER.fullmatch(line)
-    if found is None:
+    match = _HEADER.fullmatch(line)
+    if match is None:
         raise RequestRefused(HTTPStatus.BAD_REQUEST, "A header of the request is not valid.")
-    return found[1].lower(), line
+    return match[1].lower(), line
 
 
 def _plain(method: str, target: str, headers: list[tuple[str, str]]) -> ProxyRequest:

@@ -161,7 +161,7 @@ def _entry(
 
 def _checked_size(block: bytes) -> int:
     if len(block) < _BLOCK or _octal(block[148:156]) != _sum(block):
-        raise BadArchive("it is no tar archive, or damaged")
+        raise BadArchive("it is not a tar archive, or is damaged")
     return _octal(block[124:136])
 
 
@@ -177,7 +177,7 @@ def _octal(field: bytes) -> int:
     else:
         digits = _terminated(field).strip() or b"0"
         if digits.strip(b"01234567"):
-            raise BadArchive("it is no tar archive, or damaged")
+            raise BadArchive("it is not a tar archive, or is damaged")
         number = int(digits, 8)
     if number >= 2**62:
         raise BadArchive("it is damaged: a number in it is impossible")

@@ -70,8 +70,8 @@ class Outbox:
         self._lock = threading.Lock()
         self._adding, self._syncing = threading.Lock(), threading.Lock()
         self._is_closed = False
-        self._end = sum(each.blob.size_bytes for each in parcels)
-        self._given_back = sum(each.blob.size_bytes for each in parcels[:shipped])
+        self._end = sum(parcel.blob.size_bytes for parcel in parcels)
+        self._given_back = sum(parcel.blob.size_bytes for parcel in parcels[:shipped])
         self._grown = asyncio.Event()
 
     @classmethod
@@ -80,7 +80,7 @@ class Outbox:
         own = directory / _DIRECTORY / attempt_id
         index, shipped = own / _INDEX, own / _SHIPPED
         content = index.read_bytes() if index.exists() else b""
-        parcels = [msgspec.msgpack.decode(each, type=OutboxEntry) for _, each in frames(content)]
+        parcels = [msgspec.msgpack.decode(entry, type=OutboxEntry) for _, entry in frames(content)]
         return cls(own, parcels, int(shipped.read_bytes()) if shipped.exists() else 0)
 
     def __len__(self) -> int:
@@ -89,7 +89,9 @@ class Outbox:
     @property
     def size_bytes(self) -> int:
         """Size of the task's output files."""
-        return sum(each.blob.size_bytes for each in self.parcels if each.role is OutputRole.OUTPUT)
+        return sum(
+            parcel.blob.size_bytes for parcel in self.parcels if parcel.role is OutputRole.OUTPUT
+        )
 
     @property
     def kept_bytes(self) -> int:
@@ -129,7 +131,9 @@ class Outbox:
         """Whether freeing space is worthwhile and allowed; values may have to be read again."""
         is_all = shipped == len(self.parcels)
         is_much = self._end - self._given_back >= _GIVEN_BACK_BYTES
-        return is_all and is_much and all(each.role is OutputRole.OUTPUT for each in self.parcels)
+        return (
+            is_all and is_much and all(parcel.role is OutputRole.OUTPUT for parcel in self.parcels)
+        )
 
     def give_back(self, shipped: int) -> None:
         """Frees the space of uploaded entries; offsets of later entries stay valid."""
@@ -168,7 +172,7 @@ class Outbox:
         finally:
             os.close(own)
         with (self._directory / _INDEX).open("ab") as index:
-            index.write(b"".join(frame(msgspec.msgpack.encode(each)) for each in fresh))
+            index.write(b"".join(frame(msgspec.msgpack.encode(parcel)) for parcel in fresh))
             index.flush()
             os.fsync(index.fileno())
         sync(self._directory)

@@ -56,14 +56,17 @@ class FunctionItems:
         spec: FunctionSpec,
         arguments: ItemArguments,
         flush_seconds: float,
+        outcome_seconds: float | None = None,
     ) -> None:
+        """`outcome_seconds`: how long an error waits for others, if not `flush_seconds`."""
         self._job = job
         self._spec = spec
         self._arguments = arguments
         self._flush_seconds = flush_seconds
         self._porter = AttemptFiles(job, {})
         self._log: SessionLog | TitledLog = SessionLog(job)
-        self._outcomes = Outcomes(job.grant.attempt_id, self._tell, flush_seconds)
+        longest_seconds = flush_seconds if outcome_seconds is None else outcome_seconds
+        self._outcomes = Outcomes(job.grant.attempt_id, self._tell, longest_seconds)
         self._left = deque(job.grant.items)
         is_short = job.grant.limits.run_seconds < _SHORT_SECONDS
         # New files are known only if one item runs at a time.

@@ -18,7 +18,6 @@ from potluck.model.task import ItemRange
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.item_feed import ItemFeed
 from potluck.provider.attempt.kinds import PreparedAttempt
-from potluck.provider.attempt.unsent_results import Outcomes
 from potluck.provider.functions.arguments import MOST_FRAME_BYTES, ItemBatch
 from potluck.provider.functions.channel import ChannelClosed
 from potluck.provider.functions.interpreter import Interpreter, WarmKey
@@ -32,7 +31,7 @@ from potluck.wire import item_file
 _FRAME_SECONDS = 0.05
 _MOST_FRAME_ITEMS = 4_096
 _FRAMES_AHEAD = 2  # sent before the first of them is answered
-# How long a released run goes on with items that it has; the rest goes back.
+# How long a released run continues with the items that it has; the rest is returned.
 _RELEASED_SECONDS = 0.5
 
 
@@ -75,9 +74,8 @@ class StreamCalls(FunctionItems):
         self, job: PreparedAttempt, spec: FunctionSpec, feed: ItemFeed, flush_seconds: float
     ) -> None:
         self._calls = CallArguments()
-        super().__init__(job, spec, self._calls, flush_seconds)
         # A caller waits for each: errors are sent as soon as results.
-        self._outcomes = Outcomes(job.grant.attempt_id, self._tell, _FRAME_SECONDS)
+        super().__init__(job, spec, self._calls, flush_seconds, _FRAME_SECONDS)
         self._log = self._titled = TitledLog(job)
         self._feed = feed
         self._linger_seconds = job.grant.linger_seconds or 0.0
@@ -146,7 +144,7 @@ class StreamCalls(FunctionItems):
             await self._release_collected(interpreter)
 
     async def _next_unsent(self) -> bool:
-        """False when the interpreter is given back: nobody would read its answer to later items."""
+        """False when the interpreter is given back: its answer to later items would not be read."""
         while not (self._unsent or self._is_ending):
             self._has_unsent.clear()
             await self._has_unsent.wait()

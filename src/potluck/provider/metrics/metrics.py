@@ -1,4 +1,4 @@
-"""The metrics of this provider. Gauges are read when somebody asks for them."""
+"""The metrics of this provider. Gauges are read when they are scraped."""
 
 from collections.abc import Mapping, Sequence
 
@@ -86,11 +86,13 @@ def device_gauges(
     gauges: dict[MetricDefinition, LabelledValues] = {
         names.GPU_MEMORY: {labels[card.uuid]: card.memory_bytes for card in cards},
         names.GPU_IN_USE: {labels[card.uuid]: card.uuid in figures.busy for card in cards},
-        names.GPU_HEALTH: {(*labels[each.uuid], each.health): 1.0 for each in statuses},
-        names.GPU_AVAILABILITY: {(*labels[each.uuid], each.availability): 1.0 for each in statuses},
+        names.GPU_HEALTH: {(*labels[status.uuid], status.health): 1.0 for status in statuses},
+        names.GPU_AVAILABILITY: {
+            (*labels[status.uuid], status.availability): 1.0 for status in statuses
+        },
     }
     for metric, field, unit in _READINGS:
-        readings = {labels[each.uuid]: getattr(each, field) for each in statuses}
+        readings = {labels[status.uuid]: getattr(status, field) for status in statuses}
         gauges[metric] = {
             card: value / unit for card, value in readings.items() if value is not None
         }

@@ -3,7 +3,7 @@
 A foreign process on a device uses it, unless it is a resident: a desktop or an open notebook that
 was there while the device was idle. While our own tasks keep the device busy, a resident counts as
 working if it takes processor time. Where the driver lists no processes, a device that is busy
-without a task of ours is in foreign use.
+without one of this node's tasks is in foreign use.
 """
 
 import time
@@ -40,7 +40,7 @@ class ForeignUse(Struct):
         now: float,
         working: Collection[int] = (),
     ) -> None:
-        """Adds one sample. `is_ours`: a task of ours was on the device since the last sample;
+        """Adds one sample. `is_ours`: a task of this node was on the device since the last sample;
         `ours`: the processes that we started; `working`: processes that took processor time.
         """
         strangers = strangers_in(sample, ours)
@@ -113,7 +113,7 @@ class Observations:
     async def look(self, terms: Mapping[str, DeviceTerms], used: Callable[[], Set[str]]) -> None:
         """Samples the devices, and checks the owner's presence only if a device's terms need it.
 
-        `used` returns the devices that tasks of ours were on since its last call: a utilisation
+        `used` returns the devices that this node's tasks were on since its last call: a utilisation
         covers the time since the last sample.
         """
         has_idle_terms = any(device.idle_minutes for device in terms.values())

@@ -34,7 +34,7 @@ from potluck.wire.device_status import DeviceStatus
 class ProviderHooks(Struct, frozen=True):
     """What the duty calls in the rest of the provider."""
 
-    busy: Callable[[], Set[str]]  # devices that tasks of ours are on
+    busy: Callable[[], Set[str]]  # devices that this node's tasks are on
     used: Callable[[], Set[str]]  # or were on, since the last call
     tell: Callable[[list[Event]], bool]
     announce: Announce

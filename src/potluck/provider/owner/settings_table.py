@@ -292,7 +292,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "network",
         "network",
-        "Hosts that tasks of other accounts may reach: hosts, presets, open or none.",
+        "Hosts that tasks of other accounts may reach: hosts, presets, open, raw or none.",
         "huggingface,pypi,*.example.org:8443",
         _network,
         _spell_words,

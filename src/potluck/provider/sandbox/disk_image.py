@@ -262,7 +262,9 @@ def remove_mount_point(path: Path) -> None:
 
 def _call(number: int, *arguments: int | bytes | None) -> int:
     """A system call that the C library of older systems does not have."""
-    typed = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    typed = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    ]
     result = int(_libc().syscall(ctypes.c_long(number), *typed))
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from potluck.model.blob import Value
+from potluck.model.error import SandboxUnavailable
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
@@ -99,6 +100,7 @@ class Confinement(Struct, frozen=True):
     image_seconds: float = 86_400.0  # time limit for pulling the image
     is_of_other: bool = False  # whether it is a task of another account than the node's owner
     proxy: Path | None = None  # the socket of the proxy that is its way out; None: no network
+    raw_network: Path | None = None  # the socket of its raw service, instead of a proxy
 
     @property
     def all_mounts(self) -> tuple[Mount, ...]:
@@ -332,6 +334,12 @@ async def stage_inputs(
     except (InputFailed, StopRequested) as failure:
         return failure.touched
     return None
+
+
+def refuse_raw_network(confinement: Confinement) -> None:
+    """For drivers without one; raises SandboxUnavailable."""
+    if confinement.raw_network is not None:
+        raise SandboxUnavailable("This sandbox has no raw network; the sandbox bwrap has one.")
 
 
 _SIGNAL_OFFSET = 128  # shells and bwrap report signal n as exit status 128 + n

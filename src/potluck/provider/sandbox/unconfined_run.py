@@ -40,6 +40,7 @@ from potluck.provider.sandbox.driver import (
     cancel_all,
     ignore_start,
     outcome_of_code,
+    refuse_raw_network,
     stage_inputs,
 )
 from potluck.provider.sandbox.limits import (
@@ -90,6 +91,7 @@ class UnconfinedDriver:
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
+        refuse_raw_network(confinement)
         self._directory.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(dir=self._directory))
         try:

@@ -227,7 +227,7 @@ class WorkDisks:
         return disk
 
     async def give_back(self, disk: WorkDisk) -> None:
-        """Removes it. What is left of an image is seen by nobody, so nothing waits for it."""
+        """Removes it. What is left of an image is invisible to tasks, so nothing waits for it."""
         if isinstance(disk, ImageDisk) and disk.source is None:
             self._work(self._replace(disk))
             return

@@ -22,8 +22,8 @@ _FINAL_STATUSES = "64 77 78"
 def unit(service: Service) -> str:
     """The content of the unit file of a user."""
     remarks = f"""\
-# Written by `potluck provider install`. What you add by `systemctl --user edit {NAME}`,
-# and variables in the file below, stay yours.
+# Written by `potluck provider install`. What you add with `systemctl --user edit {NAME}`,
+# and variables in the file below, are kept.
 """
     return remarks + _content(service, "", "default.target")
 
@@ -38,7 +38,7 @@ def system_unit(service: Service, user: str) -> str:
 #   useradd --create-home {user}
 #   sudo -u {user} -H {" ".join(service.command)} --authorise
 #
-# Changes by `systemctl edit {NAME}`, and variables in the file below, stay yours.
+# Changes made with `systemctl edit {NAME}`, and variables in the file below, are kept.
 """
     as_user = f"User={user}\nWorkingDirectory=~\n"
     return remarks + _content(service, as_user, "multi-user.target")

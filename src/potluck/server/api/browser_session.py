@@ -43,7 +43,7 @@ AREA: Final = Area(
 async def browser_login(
     request: Request[Any, Any, Any], data: Login, services: Services
 ) -> Response[BrowserTokens]:
-    """As a sign-in with a wallet, but the refresh token is put into a cookie."""
+    """Like a sign-in with a wallet, but the refresh token is put into a cookie."""
     origin = check_browser_request(services, request.headers)
     now = services.clock.now()
     message = await sign_in.verify(services, data.message, data.signature, now)

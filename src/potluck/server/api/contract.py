@@ -61,7 +61,7 @@ async def claim_proof(request: CallerRequest, services: Services) -> ClaimProof:
 @AREA.operation(
     routes.RESUME_PAYOUTS,
     Scope.ADMIN,
-    "Go on after deposits and payouts have stopped",
+    "Resume deposits and payouts after they have stopped",
     errors=(Conflict,),
     status_code=204,
 )

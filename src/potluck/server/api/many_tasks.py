@@ -41,8 +41,8 @@ from potluck.wire.dashboard.templates import (
 
 AREA: Final = Area(
     "many tasks",
-    "Cancel or retry many tasks, after a preview of exactly which; templates to begin with, and "
-    "the request of an earlier task to begin from.",
+    "Cancel or retry many tasks, after a preview of exactly which; templates, and the request of "
+    "an earlier task, to start from.",
 )
 
 
@@ -83,7 +83,7 @@ async def apply_action(
     services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> ActionResults:
-    """Touches exactly these tasks, and of these only those that still have the version. With an
+    """Affects only these tasks, and only those that still have the given version. With an
     Idempotency-Key, a repeated request retries nothing twice."""
     requester = Requester(request.user.id, idempotency_key)
     return ActionResults(await task_actions.apply(services, requester, data.action, data.tasks))

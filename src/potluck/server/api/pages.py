@@ -51,8 +51,8 @@ async def dashboard_asset(
 
 @AREA.operation(Route("GET", "/device"), OPEN, "Approve a terminal in a browser")
 async def device_page(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """The page where a user types the code that a terminal shows: of the dashboard, or without a
-    build of it, one that needs none."""
+    """The page where a user types the code that a terminal shows. It works without a built
+    dashboard too."""
     return _dashboard(request, services) or _answer("device.html")
 
 

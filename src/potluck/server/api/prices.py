@@ -39,7 +39,7 @@ _SENTENCE = "Similar devices earned 0.21 to 0.34 an hour last week, and were bus
 
 AREA: Final = Area(
     "prices",
-    "What devices cost, what they cost before, and what similar ones earned. Amounts are in "
+    "What devices cost now and before, and what similar ones earned. Amounts are in "
     "millionths of a credit, for an hour of a whole device.",
 )
 
@@ -48,7 +48,7 @@ AREA: Final = Area(
     routes.LIST_PRICES, Scope.POOL_READ, "See the prices on offer", response=PricesOnOffer([_4090])
 )
 async def list_prices(services: Services, model: Model = None) -> PricesOnOffer:
-    """Lists the prices of devices that take work of others now, by model."""
+    """Lists the prices of devices that take other accounts' work now, by model."""
     if "\0" in (model or ""):
         raise InvalidInput("A model contains a NUL character.", "Remove it.")
     check_models(model)

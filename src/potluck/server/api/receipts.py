@@ -144,8 +144,8 @@ async def end_receipts(
     node_id: Node = None,
     after: FirstPlace = 0,
 ) -> ExportEnd:
-    """Signs how many receipts an export has, from behind `after` up to `last` of its last page, and
-    a digest of them. At most 100,000 are signed at once: export what is more in parts.
+    """Signs the number of receipts in an export, after `after` and up to the `last` of its last
+    page, and their digest. At most 100,000 are signed at once: export more of them in parts.
     """
     return await sign_export(services, _selection(request, side, node_id, after, last))
 

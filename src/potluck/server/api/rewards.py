@@ -1,4 +1,4 @@
-"""Rewards: contribution, epochs, signed statements, and payouts outside of the pool."""
+"""Rewards: contribution, epochs, signed statements, and payouts outside the pool."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -227,7 +227,7 @@ async def own_statement(epoch: str, request: CallerRequest, services: Services) 
 async def own_payouts(
     request: CallerRequest, services: Services, cursor: PayoutCursor = None, limit: Limit = 50
 ) -> PayoutPage:
-    """Lists what was paid to you outside of the pool, newest first."""
+    """Lists what was paid to you outside the pool, newest first."""
     page = await _payouts(services, cursor, limit, request.user.id)
     return PayoutPage([_without_recorder(payout) for payout in page.payouts], page.next_cursor)
 
@@ -310,7 +310,7 @@ async def list_claimants(
 async def list_payouts(
     services: Services, cursor: PayoutCursor = None, limit: Limit = 50
 ) -> PayoutPage:
-    """Lists what was paid to all accounts outside of the pool, newest first."""
+    """Lists what was paid to all accounts outside the pool, newest first."""
     return await _payouts(services, cursor, limit)
 
 
@@ -324,7 +324,7 @@ async def list_payouts(
     status_code=200,
 )
 async def mark_paid(data: MarkPaid, request: CallerRequest, services: Services) -> PayoutsMarked:
-    """Records what was paid outside of the pool. The id of each row is counted once, so the same
+    """Records what was paid outside the pool. The id of each row is counted once, so the same
     request can be sent again. If a row is bad, nothing is recorded, and `bad` says why."""
     return await record_payouts(services, request.user.id, data.payouts)
 

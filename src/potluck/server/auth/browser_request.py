@@ -19,7 +19,7 @@ from potluck.wire.routes import BROWSER_REFRESH, LOGIN
 BROWSER_HEADER: Final = "Potluck-Browser"
 _NAME: Final = "potluck_refresh"
 _SECURE_SCHEME: Final = "https://"
-# Longer cookies are none of ours.
+# The server sets no longer cookies.
 _LONGEST: Final = 512
 
 

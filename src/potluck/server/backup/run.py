@@ -30,9 +30,9 @@ from potluck.server.backup.manifest import (
     blob_member,
     encode_blob_list,
 )
-from potluck.server.backup.needed_blobs import NeededBlob, list_needed
 from potluck.server.backup.pieces import Digest, join, pieces_of, pieces_of_path
 from potluck.server.backup.place import BackupPlace, BackupReader, BackupWriter
+from potluck.server.flow.execute.attempt_log import LOGS, attempt_of, counted_chunks
 from potluck.store import backups, table_copy
 from potluck.store.backups import BackupResult
 from potluck.store.database import Connection
@@ -69,6 +69,15 @@ class _SnapshotRows(Struct, frozen=True):
     sealed_by: tuple[str, ...]
     objects: list[table_copy.StoredObject]
     log_pieces: dict[str, int]
+
+
+class _NeededBlob(Struct, frozen=True):
+    """A blob that the rows of a backup name."""
+
+    key: str
+    size_bytes: int | None = None  # None: a part of a log, which is small
+    sha256: str | None = None  # None: not known
+    attempt_id: str | None = None  # whose log it is a part of
 
 
 async def make_backup(
@@ -177,10 +186,10 @@ class _BackupJob:
 
     async def write_blobs(self, rows: _SnapshotRows) -> tuple[list[BlobEntry], int]:
         """Returns those that are part of the backup, and how many are missing."""
-        needed, short = await list_needed(self._blobs, rows.objects, rows.log_pieces)
+        needed, short = await _list_needed(self._blobs, rows.objects, rows.log_pieces)
         known = await self._writer.known_blobs()
         entries: list[BlobEntry] = []
-        lost: list[NeededBlob] = []
+        lost: list[_NeededBlob] = []
         work = iter(needed)
 
         async def copy_some() -> None:
@@ -202,7 +211,7 @@ class _BackupJob:
         missing = sum(blob.attempt_id is None for blob in lost) + len(missing_logs)
         return sorted(entries, key=lambda entry: entry.key), missing
 
-    async def _kept(self, blob: NeededBlob, known: BlobEntry | None) -> BlobEntry | None:
+    async def _kept(self, blob: _NeededBlob, known: BlobEntry | None) -> BlobEntry | None:
         """What an earlier backup has written; copied again if that is damaged. None: nothing."""
         if known is None or not self._options.is_thorough:
             return known
@@ -212,12 +221,12 @@ class _BackupJob:
         except BackupDamaged:
             copied = await self._copy(blob)
             if copied is None:
-                raise  # nobody has it any more
+                raise  # there is no other copy
             self.replaced_blobs += 1
             return copied
         return known
 
-    async def _copy(self, blob: NeededBlob) -> BlobEntry | None:
+    async def _copy(self, blob: _NeededBlob) -> BlobEntry | None:
         """None if the store does not have it."""
         try:
             if blob.size_bytes is None:
@@ -267,6 +276,23 @@ class _BackupJob:
             if await join(reader.read(MANIFEST)) != data:
                 raise damaged(MANIFEST, "it was read differently from what was written")
         self._writer.commit()
+
+
+async def _list_needed(
+    blobs: Blobs, objects: list[table_copy.StoredObject], log_pieces: dict[str, int]
+) -> tuple[list[_NeededBlob], set[str]]:
+    """The blobs, and the attempts whose log is not all there."""
+    needed = [_NeededBlob(stored.key, stored.size_bytes, stored.sha256) for stored in objects]
+    keys: dict[str, list[str]] = {attempt_id: [] for attempt_id in log_pieces}
+    for key in await blobs.list(LOGS):
+        keys.get(attempt_of(key), []).append(key)
+    short: set[str] = set()
+    for attempt_id, pieces in log_pieces.items():
+        chunks, is_complete = counted_chunks(keys[attempt_id], pieces)
+        needed.extend(_NeededBlob(key, attempt_id=attempt_id) for key in chunks)
+        if not is_complete:
+            short.add(attempt_id)
+    return needed, short
 
 
 async def verify_member(reader: BackupReader, name: str, sha256: str, size_bytes: int) -> None:

@@ -1,6 +1,6 @@
 """The rewards contract, as the server reads it and sends to it: in threads, since it may take long.
 
-Answers of an endpoint that contradict themselves are errors: an event outside of the blocks that
+Answers of an endpoint that contradict themselves are errors: an event outside the blocks that
 were asked for, or a block that changed while it was read.
 """
 
@@ -81,7 +81,7 @@ class ChainGateway:
         for event in events:
             place = event.place
             if not blocks.first <= place.block_number <= blocks.last or event.amount <= 0:
-                raise _contradiction("an event is outside of the blocks that were asked for")
+                raise _contradiction("an event is outside the blocks that were asked for")
             if place.block_number == after.number and place.block_hash != after.hash:
                 raise _contradiction("an event is of another block")
         return ScannedEvents(after, deposits, claims)

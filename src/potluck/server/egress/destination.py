@@ -139,7 +139,7 @@ def _unreadable(url: str) -> tuple[str, str]:
         )
     if not authority.isascii():
         return (
-            "The host name contains letters outside of ASCII.",
+            "The host name contains letters outside ASCII.",
             "Write it in its DNS form, which starts with xn--.",
         )
     if "#" in rest:

@@ -1,7 +1,7 @@
 """Cancels or retries many tasks: a preview says which, and only these are touched.
 
 Each task of a preview has its version. A task that has changed since then is left alone, so that
-nothing happens to a task that nobody has seen.
+nothing happens to a task that the preview did not show.
 """
 
 from msgspec import Struct
@@ -49,8 +49,8 @@ async def preview(
     async with services.database.statement() as connection:
         ids = await task_list.page(connection, account_id, narrowed, None, MOST_TASKS + 1)
         rows = await tasks.versions(connection, ids[:MOST_TASKS], account_id)
-    found = [AffectedTask(row.id, row.version, row.name, row.state) for row in rows]
-    return ActionPreview(action, found, has_more=len(ids) > MOST_TASKS)
+    affected = [AffectedTask(row.id, row.version, row.name, row.state) for row in rows]
+    return ActionPreview(action, affected, has_more=len(ids) > MOST_TASKS)
 
 
 async def apply(

@@ -1,7 +1,7 @@
 """Counts what happened to tasks, attempts and nodes, from committed events.
 
-The leader counts an event once it has placed it, so nothing is counted that was rolled back, and
-nothing twice. Events that a leader placed right before it was killed are not counted.
+The leader counts an event when it announces it, so nothing is counted that was rolled back. What a
+leader announced in the last second before it was killed is counted again by the next one.
 """
 
 from collections import OrderedDict

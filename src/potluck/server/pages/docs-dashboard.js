@@ -26,7 +26,7 @@ export function followTheme() {
 
 let kept = null;
 
-// Of the reader who is signed in on the dashboard; empty if nobody is. It is asked for when an
+// Of the reader who is signed in on the dashboard; empty without one. It is requested when an
 // operation is tried, and kept in memory only.
 export async function sessionToken() {
   if (kept !== null && Date.now() < kept.until) return kept.token;

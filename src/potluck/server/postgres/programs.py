@@ -1,8 +1,8 @@
 """Runs PostgreSQL's programs as a user that they accept.
 
 PostgreSQL refuses to run as root, and initdb as a user without a name. For both we use a user
-namespace in which the same user appears as `nobody`: outside of it the files stay ours, no account
-is added to the system and no directory is opened for others.
+namespace in which the same user appears as `nobody`: outside it the files stay the user's, no
+account is added to the system and no directory is opened for others.
 """
 
 import importlib.util
@@ -30,7 +30,7 @@ def spawn(program: Path, arguments: list[str], output: IO[bytes]) -> subprocess.
         stdout=output,
         stderr=output,
         cwd="/",
-        # No variable of ours leaks into it, and no PG* variable of the user affects it.
+        # No variable of the server leaks into it, and no PG* variable of the user affects it.
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         start_new_session=True,
         preexec_fn=end_with_parent(signal.SIGINT),

@@ -30,7 +30,7 @@ class TreasuryClient:
     async def read_address(self) -> str:
         answer = await self._ask(ShowAddress())
         if not isinstance(answer, TreasuryAddress):
-            raise _unreachable("it answered something else")
+            raise _unreachable("its answer is not that of a treasury")
         return answer.address
 
     async def sign(self, request: SignTransaction) -> TreasurySignature:

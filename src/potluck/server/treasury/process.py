@@ -102,5 +102,5 @@ async def _answer(reader: asyncio.StreamReader, signer: TreasurySigner) -> Treas
 
 def _in_use(directory: Path) -> DataDirectoryInUse:
     return DataDirectoryInUse(
-        f"Another treasury uses {directory}.", "There is one for each key: stop the other."
+        f"Another treasury uses {directory}.", "A key has only one treasury: stop the other."
     )

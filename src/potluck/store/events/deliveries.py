@@ -81,7 +81,13 @@ async def lock_lagging(
             row["task_id"],
             row["place"],
         )
-        for row in await connection.fetch(*_sql.behind(max_waiting=most_waiting, limit=limit))
+        for row in await connection.fetch(
+            *_sql.behind(
+                newest_place=await event_list.read_head(connection),
+                max_waiting=most_waiting,
+                limit=limit,
+            )
+        )
     ]
 
 
@@ -89,7 +95,10 @@ async def queue_events(
     connection: Connection, webhook: LaggingWebhook, limit: int, now: datetime
 ) -> int:
     """Creates deliveries for the next matching events; returns the number of events read."""
-    rows = await connection.fetch(*_sql.events_behind(webhook=webhook, limit=limit))
+    newest_place = await event_list.read_head(connection)
+    rows = await connection.fetch(
+        *_sql.events_behind(webhook=webhook, newest_place=newest_place, limit=limit)
+    )
     accepted = [row for row in rows if webhook.accepts(EventKind(row["kind"]), row["task_id"])]
     await connection.execute(
         *_sql.add(

@@ -45,14 +45,15 @@ class PlacedView(Struct, frozen=True):
 
 
 class EventsAfter(Struct, frozen=True):
-    """The events after a place, from one snapshot."""
+    """The events after a place."""
 
     events: list[PlacedView]
-    head: int  # the place of the newest event of all accounts
+    head: int  # up to which no event of any account can be added any more
     forgotten: int  # up to which this account's events are deleted
 
 
 async def read_head(connection: Connection) -> int:
+    """Statements after this one see all events up to this place, and no other will be added."""
     place: int = await connection.fetchval(*_sql.head())
     return place
 
@@ -62,9 +63,12 @@ async def events_after(
 ) -> EventsAfter:
     """The first events after this place."""
     query = _sql.behind if selection.task_id is None else _sql.behind_of_task
-    rows = await _read(connection, query, account_id, selection, limit, after_place=place)
+    head = await read_head(connection)
+    rows = await _read(
+        connection, query, account_id, selection, limit, after_place=place, newest_place=head
+    )
     events = [_placed(row) for row in rows if row["place"] is not None]
-    return EventsAfter(events, rows[0]["head"], rows[0]["forgotten"])
+    return EventsAfter(events, head, rows[0]["forgotten"])
 
 
 async def newest(
@@ -80,13 +84,12 @@ async def newest_of_pool(
     connection: Connection, after: int, before: int, limit: int
 ) -> tuple[list[PlacedPoolEvent], int]:
     """The last events of all accounts between two places, newest first, and the newest place."""
+    head = await read_head(connection)
+    end = min(before, head + 1)
     rows = await connection.fetch(
-        *_sql.of_pool(after_place=after, before_place=before, kinds=_POOL_KINDS, limit=limit)
+        *_sql.of_pool(after_place=after, before_place=end, kinds=_POOL_KINDS, limit=limit)
     )
-    events = [
-        PlacedPoolEvent(row["place"], _pool_event(row)) for row in rows if row["place"] is not None
-    ]
-    return events, rows[0]["head"]
+    return [PlacedPoolEvent(row["place"], _pool_event(row)) for row in rows], head
 
 
 async def delete_old(connection: Connection, older_than: timedelta, most: int) -> int:

@@ -37,16 +37,47 @@ async def append(connection: Connection, events: Sequence[Event]) -> None:
     await connection.execute(*_sql.append(events=events))
 
 
-async def place_events(connection: Connection, limit: int, announced: int) -> list[PlacedEvent]:
-    """Places new events after the placed ones; stores that those up to `announced` are done."""
-    rows = await connection.fetch(*_sql.place(limit=limit, told=announced))
-    return sorted((_placed(row) for row in rows), key=lambda placed: placed.place)
+class Unannounced(Struct, frozen=True):
+    """What follows the announced events."""
+
+    events: list[PlacedEvent]
+    announced: int  # the place of the last one of all that are announced by now
+    is_mode_outdated: bool  # whether `change_mode` is due
+    has_unplaced: bool  # whether `place_events` is due
+    has_more: bool  # beyond the limit, or while an open transaction may add one before them
 
 
-async def list_unannounced(connection: Connection, limit: int) -> list[PlacedEvent]:
-    """The first placed events that are not stored as announced."""
-    rows = await connection.fetch(*_sql.untold(limit=limit))
-    return [PlacedEvent(row["place"], _event(row)) for row in rows]
+async def read_unannounced(
+    connection: Connection, announced: int, version: str, limit: int
+) -> Unannounced:
+    """After this place, and after those that are stored as announced."""
+    rows = await connection.fetch(
+        *_sql.unannounced(announced=announced, version=version, limit=limit)
+    )
+    events = [_placed(row) for row in rows if row["place"] is not None]
+    head = rows[0]
+    announced = events[-1].place if events else head["announced"]
+    return Unannounced(
+        events,
+        announced,
+        head["is_mode_outdated"],
+        head["has_unplaced"],
+        has_more=(head["newest"] or 0) > announced,
+    )
+
+
+async def record_announced(connection: Connection, place: int) -> None:
+    await connection.execute(*_sql.record_announced(announced=place))
+
+
+async def change_mode(connection: Connection, version: str) -> None:
+    """Events get their place when they are inserted, if all running instances have this version."""
+    await connection.execute(*_sql.change_mode(version=version))
+
+
+async def place_events(connection: Connection, limit: int) -> None:
+    """Places events that were inserted without a place."""
+    await connection.execute(*_sql.place(limit=limit))
 
 
 def _placed(row: Any) -> PlacedEvent:

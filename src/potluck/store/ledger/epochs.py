@@ -87,7 +87,7 @@ async def read_time(connection: Connection) -> datetime:
 
 
 async def lock_open(connection: Connection) -> OpenEpoch | None:
-    """The open epoch, which nobody else closes until the transaction ends."""
+    """The open epoch, which no other transaction closes until this one ends."""
     row = await connection.fetchrow(*_sql.lock_open())
     return None if row is None else OpenEpoch(**row)
 

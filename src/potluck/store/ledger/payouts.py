@@ -1,4 +1,4 @@
-"""What was paid outside of the pool. The payer chooses the id of a payout."""
+"""What was paid outside the pool. The payer chooses the id of a payout."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

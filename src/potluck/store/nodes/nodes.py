@@ -266,4 +266,4 @@ def _unknown_node(node_id: str) -> NotFound:
 
 
 def no_such_node(node_id: str) -> NotFound:
-    return NotFound(f"There is no node {node_id} of yours.", "`potluck nodes` lists yours.")
+    return NotFound(f"You have no node {node_id}.", "`potluck nodes` lists yours.")

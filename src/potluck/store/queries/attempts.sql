@@ -153,7 +153,7 @@ FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id,
         ORDER BY alike.id DESC LIMIT :ends_limit
     ) AS newest
 ) AS elsewhere, LATERAL (
-    -- For other accounts: nobody makes a node doubted to be spared there.
+    -- For other accounts: an account cannot make a node doubted to be spared there.
     SELECT coalesce(sum(seconds), 0)::float8 AS run_seconds,
         coalesce(sum(seconds) FILTER (WHERE is_outlier), 0)::float8 AS outlier_seconds
     FROM (

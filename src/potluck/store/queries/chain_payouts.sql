@@ -38,7 +38,7 @@ SELECT EXISTS (SELECT FROM balances WHERE claimable_micro > assigned_micro)
     AND NOT EXISTS (SELECT FROM epochs WHERE closed_at IS NULL AND closing_at IS NOT NULL)
 
 -- name: lock_open_epoch
--- Nobody begins to close it until the transaction ends. No row while it is being closed.
+-- No other transaction begins to close it until this one ends. No row while it is being closed.
 SELECT number FROM epochs WHERE closed_at IS NULL AND closing_at IS NULL FOR UPDATE
 
 -- name: unassigned

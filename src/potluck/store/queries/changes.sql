@@ -165,7 +165,7 @@ ORDER BY place
 
 -- name: pass_on
 -- After `write`: the next attempt of each line takes the share over that an ended one held. Its time
--- begins now: nobody is charged, and no account's use counted, for two attempts on one share.
+-- begins now: no account is charged, or its use counted, for two attempts on one share.
 WITH heir AS (
     SELECT next.id FROM attempts AS ended, LATERAL (
         SELECT id FROM attempts

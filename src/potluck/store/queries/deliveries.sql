@@ -13,6 +13,7 @@ WHERE paused_at IS NULL AND suspended_at IS NULL
     AND EXISTS (
         SELECT FROM events
         WHERE events.account_id = webhooks.account_id AND events.place > webhooks.place
+            AND events.place <= :newest_place
     )
     AND (
         SELECT count(*) FROM deliveries WHERE webhook_id = webhooks.id AND state = 'pending'
@@ -22,7 +23,9 @@ FOR UPDATE OF webhooks SKIP LOCKED
 
 -- name: events_behind
 SELECT id, place, kind, task_id, node_id FROM events
-WHERE account_id = :webhook.account_id AND place > :webhook.place ORDER BY place LIMIT :limit
+WHERE account_id = :webhook.account_id AND place > :webhook.place
+    AND place <= :newest_place
+ORDER BY place LIMIT :limit
 
 -- name: add
 INSERT INTO deliveries (id, webhook_id, event_id, place, lane, created_at, next_at)

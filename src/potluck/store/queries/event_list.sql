@@ -1,30 +1,31 @@
 -- name: behind
--- From one snapshot: the events after a place, the newest place, and up to where this account's
--- events are deleted. There is always a row; without an event its place is NULL.
-SELECT event_head.place AS head, coalesce(forgotten_events.place, 0) AS forgotten, found.*
-FROM event_head
+-- The events after a place, and up to where this account's events are deleted. There is always a row;
+-- without an event its place is NULL.
+SELECT coalesce(forgotten_events.place, 0) AS forgotten, found.*
+FROM (SELECT) AS one_row
 LEFT JOIN forgotten_events ON forgotten_events.account_id = :account_id
 LEFT JOIN LATERAL (
     SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
         tasks.name AS task_name
     FROM events LEFT JOIN tasks ON tasks.id = task_id
     WHERE events.account_id = :account_id AND events.place > :after_place
-        AND events.kind = ANY(:kinds)
+        AND events.place <= :newest_place AND events.kind = ANY(:kinds)
     ORDER BY events.place LIMIT :limit
 ) AS found ON true
 ORDER BY found.place
 
 -- name: behind_of_task
 -- The same by another index.
-SELECT event_head.place AS head, coalesce(forgotten_events.place, 0) AS forgotten, found.*
-FROM event_head
+SELECT coalesce(forgotten_events.place, 0) AS forgotten, found.*
+FROM (SELECT) AS one_row
 LEFT JOIN forgotten_events ON forgotten_events.account_id = :account_id
 LEFT JOIN LATERAL (
     SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
         tasks.name AS task_name
     FROM events JOIN tasks ON tasks.id = task_id
     WHERE events.task_id = :task_id AND events.account_id = :account_id
-        AND events.place > :after_place AND events.kind = ANY(:kinds)
+        AND events.place > :after_place AND events.place <= :newest_place
+        AND events.kind = ANY(:kinds)
     ORDER BY events.place LIMIT :limit
 ) AS found ON true
 ORDER BY found.place
@@ -46,22 +47,16 @@ ORDER BY events.place DESC LIMIT :limit
 
 -- name: of_pool
 -- For admins: the newest events of all accounts between two places, without the names of tasks.
--- There is always a row; without an event its place is NULL.
-SELECT event_head.place AS head, found.*
-FROM event_head
-LEFT JOIN LATERAL (
-    SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
-        events.account_id, accounts.address, accounts.label, nodes.name AS node_name
-    FROM events JOIN accounts ON accounts.id = events.account_id
-    LEFT JOIN nodes ON nodes.id = events.node_id
-    WHERE events.place > :after_place AND events.place < :before_place
-        AND events.kind = ANY(:kinds)
-    ORDER BY events.place DESC LIMIT :limit
-) AS found ON true
-ORDER BY found.place DESC
+SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
+    events.account_id, accounts.address, accounts.label, nodes.name AS node_name
+FROM events JOIN accounts ON accounts.id = events.account_id
+LEFT JOIN nodes ON nodes.id = events.node_id
+WHERE events.place > :after_place AND events.place < :before_place AND events.kind = ANY(:kinds)
+ORDER BY events.place DESC LIMIT :limit
 
 -- name: head
-SELECT place FROM event_head
+-- Statements that begin later see all events up to this place.
+SELECT newest_event_place()
 
 -- name: forget
 -- The oldest by id, which is nearly by age; the limit is recorded for each account.

@@ -6,38 +6,44 @@ FROM unnest(:events[].account_id::text[], :events[].task_id::text[], :events[].n
     WITH ORDINALITY AS event (account_id, task_id, node_id, kind, data, place)
 ORDER BY place
 
--- name: place
--- Places committed events, and records up to where all are announced. Ids of one task are in the
--- order of events, since a writer holds the task's row. So the older id goes first, and causes are
--- placed before effects. Concurrent calls are serialised by the head's row; the second places
--- nothing twice, and a few numbers are skipped.
-WITH unplaced AS MATERIALIZED (
-    SELECT id FROM events WHERE place IS NULL ORDER BY id LIMIT :limit
-), head AS (
-    UPDATE event_head SET
-        place = place + (SELECT count(*) FROM unplaced),
-        told = greatest(told, :told)
-    -- Writes nothing if there is nothing to record.
-    WHERE told < :told OR EXISTS (SELECT FROM unplaced)
-    RETURNING place - (SELECT count(*) FROM unplaced) AS before
-), numbered AS (
-    SELECT id, row_number() OVER (ORDER BY id) AS number FROM unplaced
-)
-UPDATE events SET place = head.before + numbered.number
-FROM head, numbered
-WHERE events.id = numbered.id AND events.place IS NULL
-RETURNING events.place, account_id, task_id, node_id, kind,
-    data ->> 'state' AS state, data ->> 'reason' AS reason, data ? 'attempt_id' AS is_of_attempt,
-    -- Only of the first start, which has the time of its event, and of a task that waited for no
-    -- other one. From when it may start, if that is later than its submission.
-    (
-        SELECT extract(epoch FROM started_at - greatest(tasks.created_at, not_before))::float8
-        FROM tasks
-        WHERE events.kind = 'task.running' AND tasks.id = events.task_id
-            AND started_at = events.created_at AND after_ids = '{}'
-    ) AS start_seconds
+-- name: unannounced
+-- The first events after those that were announced; there is always a row, without an event its place
+-- is NULL. Whatever is visible and not settled waits for a transaction that may still precede it.
+SELECT head.*, found.*
+FROM (
+    SELECT greatest(told, :announced::bigint) AS announced,
+        is_placed_at_insert = EXISTS (
+            SELECT FROM instances
+            WHERE version <> :version AND seen_at > now() - interval '2 minutes'
+        ) AS is_mode_outdated,
+        EXISTS (SELECT FROM events WHERE place IS NULL) AS has_unplaced,
+        (SELECT max(place) FROM events) AS newest
+    -- One row, which PostgreSQL does not know of a table that was never analysed: it would compile the
+    -- statement, which takes half a second.
+    FROM event_head LIMIT 1
+) AS head
+LEFT JOIN LATERAL (
+    SELECT event.place, account_id, task_id, node_id, kind, data ->> 'state' AS state,
+        data ->> 'reason' AS reason, data ? 'attempt_id' AS is_of_attempt,
+        -- Only of the first start, which has the time of its event, and of a task that waited for
+        -- no other one. From when it may start, if that is later than its submission.
+        (
+            SELECT extract(epoch FROM started_at - greatest(tasks.created_at, not_before))::float8
+            FROM tasks
+            WHERE event.kind = 'task.running' AND tasks.id = event.task_id
+                AND started_at = event.created_at AND after_ids = '{}'
+        ) AS start_seconds
+    FROM settled_events(head.announced, :limit) AS event
+) AS found ON true
+ORDER BY found.place
 
--- name: untold
--- Placed but perhaps not announced: the leader may have stopped in between.
-SELECT place, account_id, task_id, node_id, kind FROM events
-WHERE place > (SELECT told FROM event_head) ORDER BY place LIMIT :limit
+-- name: record_announced
+UPDATE event_head SET told = :announced WHERE told < :announced
+
+-- name: change_mode
+-- Events get their place when they are inserted, unless an instance of another version runs.
+SELECT place_events_at_insert(NOT EXISTS (
+    SELECT FROM instances WHERE version <> :version AND seen_at > now() - interval '2 minutes'))
+
+-- name: place
+SELECT place_events(:limit)

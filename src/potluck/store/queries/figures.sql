@@ -54,7 +54,13 @@ FROM chain_contracts
 -- name: outbox
 SELECT count(*) AS events,
     coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 AS lag_seconds
-FROM (SELECT created_at FROM events WHERE place IS NULL ORDER BY id LIMIT :limit) AS unplaced
+FROM (
+    (SELECT created_at FROM events WHERE place IS NULL ORDER BY id LIMIT :limit)
+    UNION ALL
+    (SELECT created_at FROM events WHERE place > (SELECT told FROM event_head)
+    ORDER BY place LIMIT :limit)
+    LIMIT :limit
+) AS unannounced
 
 -- name: ledger_end
 -- The last entry that is older than every open transaction.

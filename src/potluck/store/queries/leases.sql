@@ -58,8 +58,8 @@ FROM before, LATERAL (
 
 -- name: beat_idle
 -- Calls of idle nodes, many in one statement. Only plain cases: a node that is silent, has work or
--- has just begun to poll, or holds other volumes, is left out and handled alone. So is a row that somebody
--- else has locked: nothing waits here, and the order of the locks does not matter. A crash may lose the
+-- has just begun to poll, or holds other volumes, is left out and handled alone. So is a row that another
+-- transaction has locked: nothing waits here, and the order of the locks does not matter. A crash may lose the
 -- last moments, which the next heartbeat makes up for: the commit does not wait for the disk.
 WITH idle AS (
     SELECT nodes.id, last_wish

@@ -104,7 +104,7 @@ UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
 RETURNING nodes.id, account_id
 
 -- name: silence_all
--- In a restored database: until a node is heard of again, nobody knows whether it still exists.
+-- In a restored database: until a node is heard of again, it is unknown whether it still exists.
 UPDATE nodes SET state = 'silent' WHERE state = 'online'
 
 -- name: cordon

@@ -1,4 +1,4 @@
--- What was paid outside of the pool, each under an id that the payer chose.
+-- What was paid outside the pool, each under an id that the payer chose.
 
 -- name: lock_claimable
 -- By wallet, without what is in roots of contracts: those pay it. In the order in which the ledger's

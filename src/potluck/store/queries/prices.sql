@@ -1,7 +1,7 @@
 -- What devices cost and earned.
 
 -- name: history
--- Newest first; of a device that everyone can see, or of one's own.
+-- Newest first; of a device that everyone can see, or that the account owns.
 SELECT since, device_prices.price_micro_per_hour
 FROM device_prices JOIN devices ON devices.id = device_id JOIN nodes ON nodes.id = node_id
 WHERE device_id = :device_id AND is_present

@@ -4,7 +4,7 @@
 SELECT id FROM attempts WHERE next_slice_at <= now() ORDER BY next_slice_at LIMIT :limit
 
 -- name: unresolved
--- Lost ones whose reward is held back, and whose work nobody can take up again where they left it:
+-- Lost ones whose reward is held back, and whose work cannot be resumed where they left it:
 -- it was granted to another, or its task is over.
 SELECT attempts.id FROM attempts JOIN tasks ON tasks.id = task_id
 WHERE held_back_micro > 0 AND attempts.finished_at IS NOT NULL AND attempts.state = 'lost'

@@ -71,12 +71,15 @@ WHERE id = :task_id AND account_id = :account_id AND is_stream FOR UPDATE
 UPDATE tasks SET open_until = NULL, updated_at = now(), version = version + 1 WHERE id = :task_id
 
 -- name: release_task
-UPDATE attempts SET released_at = now()
-WHERE task_id = :task_id AND finished_at IS NULL AND released_at IS NULL
+WITH live AS (
+    SELECT id FROM attempts WHERE task_id = :task_id AND finished_at IS NULL AND released_at IS NULL
+    ORDER BY id FOR UPDATE
+)
+UPDATE attempts SET released_at = now() FROM live WHERE attempts.id = live.id
 RETURNING node_id
 
 -- name: overdue
--- Those that nobody has appended to for long, or that are old.
+-- Those that have had no append for long, or that are old.
 SELECT id, account_id FROM tasks
 WHERE open_until IS NOT NULL AND (
     open_until <= now() OR created_at + make_interval(secs => :longest_seconds) <= now())
@@ -100,8 +103,12 @@ WHERE tasks.is_stream AND tasks.finished_at IS NULL AND attempts.finished_at IS 
 ORDER BY attempts.id
 
 -- name: release
-UPDATE attempts SET released_at = now()
-WHERE id = ANY(:attempt_ids::text[]) AND finished_at IS NULL AND released_at IS NULL
+WITH live AS (
+    SELECT id FROM attempts
+    WHERE id = ANY(:attempt_ids::text[]) AND finished_at IS NULL AND released_at IS NULL
+    ORDER BY id FOR UPDATE
+)
+UPDATE attempts SET released_at = now() FROM live WHERE attempts.id = live.id
 
 -- name: call
 -- Where an item of an array is.

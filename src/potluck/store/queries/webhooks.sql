@@ -2,8 +2,8 @@
 -- Only events from now on are sent.
 INSERT INTO webhooks
     (id, account_id, name, kinds, task_id, sealed_destination, created_at, next_at, place)
-SELECT :webhook_id, :account_id, :name, :kinds, :task_id, :sealed_destination, :now, :now, place
-FROM event_head
+SELECT :webhook_id, :account_id, :name, :kinds, :task_id, :sealed_destination, :now, :now,
+    newest_event_place()
 RETURNING *, 0::bigint AS waiting
 
 -- name: lock_account
@@ -46,7 +46,7 @@ RETURNING id
 -- name: resume
 UPDATE webhooks SET paused_at = NULL, paused_for = NULL, paused_detail = '',
     failures = 0, failing_since = NULL, next_at = :now,
-    place = CASE WHEN :skip_missed THEN (SELECT place FROM event_head) ELSE place END
+    place = CASE WHEN :skip_missed THEN newest_event_place() ELSE place END
 WHERE id = :webhook_id
 
 -- name: begin_anew

@@ -230,7 +230,7 @@ async def list_past_deadline(connection: Connection) -> list[TaskId]:
 
 
 def no_such_task(task_id: TaskId) -> NotFound:
-    return NotFound(f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks.")
+    return NotFound(f"You have no task {task_id}.", "`potluck ps` lists your tasks.")
 
 
 async def _views(connection: Connection, vault: Vault, rows: list[Any]) -> list[TaskRecord]:

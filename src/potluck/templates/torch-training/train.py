@@ -5,9 +5,9 @@
 """Trains a small network to tell two spirals apart.
 
 After each epoch it keeps all that it needs to go on in the checkpoint directory, which outlives an
-attempt: interrupted and started again, elsewhere too, it goes on behind its last epoch. The trained
-model is left as model.pt among the task's files. PyTorch is installed by the node, from the block
-above; where the node's package index has none, the task ends and says so before this runs.
+attempt: interrupted and started again, elsewhere too, it continues after its last epoch. The
+trained model is left as model.pt among the task's files. PyTorch is installed by the node, from the
+block above; where the node's package index has none, the task ends and says so before this runs.
 """
 
 import argparse
@@ -37,13 +37,13 @@ def main() -> None:
     training = Training(network(asked.width).to(device), asked.rate)
     begun = training.restored()
     if begun:
-        print(f"goes on behind epoch {begun}", flush=True)
+        print(f"continues after epoch {begun}", flush=True)
     points, labels = points.to(device), labels.to(device)
     for epoch in range(begun + 1, asked.epochs + 1):
         loss = training.epoch(points, labels, asked.seed + epoch)
         training.keep(epoch)
         print(f"epoch {epoch}: loss {loss:.4f}", flush=True)
-    print(f"{training.accuracy(points, labels):.1%} are told apart")
+    print(f"{training.accuracy(points, labels):.1%} classified correctly")
     output = Path(os.environ.get("POTLUCK_OUTPUT", "output"))
     output.mkdir(exist_ok=True)
     torch.save(training.model.state_dict(), output / "model.pt")

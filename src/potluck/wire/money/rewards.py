@@ -128,7 +128,7 @@ class ServerSigner(Struct, frozen=True):
 
 
 class PaidRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """A payout outside of the pool; the payer chooses its id, which counts once."""
+    """A payout outside the pool; the payer chooses its id, which counts once."""
 
     id: PayoutIdText
     wallet: AddressText

@@ -108,7 +108,7 @@ class ReceiptsAnswer(Struct, frozen=True):
 
 
 class ReceiptSide(StrEnum):
-    """As whom an account sees receipts."""
+    """The role in which an account sees receipts."""
 
     PROVIDER = "provider"  # of its nodes
     CONSUMER = "consumer"  # of its tasks

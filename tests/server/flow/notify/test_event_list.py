@@ -54,22 +54,64 @@ async def read_all(pool: Pool, limit: int) -> list[int]:
 
 
 async def test_what_is_committed_late_is_not_missed(pool: Pool) -> None:
-    """Its id is the smaller one, and whoever has read on behind the larger comes back for it."""
+    """Its place is the smaller one: a reader stops before it, and the leader announces nothing."""
+    await place(pool)
     async with pool.services.database.transaction() as late:
         await notify.record_events(late, about(pool, 1))
         await say(pool, 2)
-        await place(pool)
+        before = await notify.notify_once(pool.services, 0)
+        assert (before.count, before.has_more) == (0, True), "it looks again soon"
         first = await event_stream.page(pool.services, pool.alice, ALL, 0, 10)
-        assert numbers(first.events) == [2]
-    await place(pool)
+        assert numbers(first.events) == []
+    assert (await notify.notify_once(pool.services, before.place)).count == 2
     second = await event_stream.page(
         pool.services, pool.alice, ALL, int(first.next_cursor or ""), 10
     )
-    assert numbers(second.events) == [1]
+    assert numbers(second.events) == [1, 2]
+
+
+async def test_what_was_rolled_back_holds_nothing_up(pool: Pool) -> None:
+    await place(pool)
+    with pytest.raises(ZeroDivisionError):
+        async with pool.services.database.transaction() as connection:
+            await notify.record_events(connection, about(pool, 1))
+            raise ZeroDivisionError
+    await say(pool, 2)
+    assert await read_all(pool, 10) == [2]
+
+
+async def test_the_leader_places_events_while_another_version_runs(pool: Pool) -> None:
+    await place(pool)
+    await say(pool, 1)
+    await pool.sql("INSERT INTO instances (id, version) VALUES ('older', '0.0.1')")
+    await place(pool)
+    await say(pool, 2)
+    assert await pool.sql("SELECT count(*) FROM events WHERE place IS NULL") == 1
+    assert await read_all(pool, 10) == [1]
+    await place(pool)
+    assert await read_all(pool, 10) == [1, 2]
+    await pool.sql("UPDATE instances SET seen_at = now() - interval '3 minutes'")
+    async with pool.services.database.transaction() as late:
+        await notify.record_events(late, about(pool, 3))
+        await place(pool)
+        await say(pool, 4)
+        assert await read_all(pool, 10) == [1, 2, 4], "this one gets its place when it is inserted"
+    await place(pool)
+    assert await read_all(pool, 10) == [1, 2, 4, 3]
+
+
+async def test_places_go_on_where_the_sequence_was_not_loaded(pool: Pool) -> None:
+    await place(pool)
+    await say(pool, 1)
+    await pool.sql("SELECT setval('event_places', 1)")
+    await pool.sql("SELECT continue_event_places()")
+    await say(pool, 2)
+    assert await read_all(pool, 10) == [1, 2]
 
 
 async def test_of_one_task_the_order_is_that_in_which_it_happened(pool: Pool) -> None:
     """Also if the transaction that came second had begun to write before the first."""
+    await place(pool)
     task = await pool.submit()
     lock = "SELECT id FROM tasks WHERE id = $1 FOR UPDATE"
     async with pool.services.database.transaction() as second:
@@ -90,9 +132,9 @@ async def test_two_that_place_at_once_place_each_event_once(pool: Pool) -> None:
     """As a leader does that does not know yet that another one leads."""
     for number in range(50):
         await say(pool, number)
-    placing = [notify.notify_once(pool.services, 0) for _ in range(6)]
-    done = await asyncio.gather(*placing)
-    assert sum(each.count for each in done) == 50
+    assert await pool.sql("SELECT count(*) FROM events WHERE place IS NULL") == 50
+    await asyncio.gather(*(place(pool) for _ in range(6)))
+    assert await pool.sql("SELECT max(place) - min(place) FROM events") == 49
     assert await read_all(pool, 7) == list(range(50))
     ids = [
         each.id for each in (await event_stream.page(pool.services, pool.alice, ALL, 0, 50)).events

@@ -1,6 +1,7 @@
 """Who pays for attempts that end without a result, and which nodes are trusted less for them."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -373,18 +374,25 @@ async def test_a_failure_without_anything_to_compare_with_is_paid_after_some_day
     await pool.check()
 
 
-async def test_a_failure_like_others_of_its_name_is_paid_in_full(pool: Pool) -> None:
+async def fail_after_ends_elsewhere(
+    pool: Pool, end: Callable[[Pool, NodeId, float], Awaitable[object]], seconds: float
+) -> None:
+    """Tasks of one name end on a node of another owner, then one fails here after 14,000 s."""
     await pool.give(pool.alice, 10**11)
     carol, node_id = await second_owner(pool), await priced_node(pool)
     hers = await priced_node(carol)
     await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", node_id)
     for _ in range(FEWEST_ENDS):
         await pool.submit(run_seconds=20_000.0, max_attempts=1)
-        await fail_after(carol, hers, 700)
+        await end(carol, hers, seconds)
     await pool.sql("UPDATE nodes SET cordoned_at = NULL WHERE id = $1", node_id)
     await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", hers)
     await pool.submit(run_seconds=20_000.0, max_attempts=1)
     await fail_after(pool, node_id, 14_000)
+
+
+async def test_a_failure_like_others_of_its_name_is_paid_in_full(pool: Pool) -> None:
+    await fail_after_ends_elsewhere(pool, fail_after, 700)
     while await judge_failures(pool.services, pool.leads):
         pass
     assert await rewards(pool) == (0, 14_000, 0)
@@ -392,18 +400,8 @@ async def test_a_failure_like_others_of_its_name_is_paid_in_full(pool: Pool) -> 
 
 
 async def test_a_new_owner_earns_by_a_claim_what_such_tasks_take_elsewhere(pool: Pool) -> None:
-    """Of a task with one attempt, which nobody can refute."""
-    await pool.give(pool.alice, 10**11)
-    carol, node_id = await second_owner(pool), await priced_node(pool)
-    hers = await priced_node(carol)
-    await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", node_id)
-    for _ in range(FEWEST_ENDS):
-        await pool.submit(run_seconds=20_000.0, max_attempts=1)
-        await succeed(carol, hers, 1_200)
-    await pool.sql("UPDATE nodes SET cordoned_at = NULL WHERE id = $1", node_id)
-    await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", hers)
-    await pool.submit(run_seconds=20_000.0, max_attempts=1)
-    await fail_after(pool, node_id, 14_000)
+    """Of a task with one attempt, which no other attempt can refute."""
+    await fail_after_ends_elsewhere(pool, succeed, 1_200)
     assert await judge_failures(pool.services, pool.leads) == 1
     assert await rewards(pool) == (0, 1_210, 12_790)
     await pool.check()

@@ -1,4 +1,4 @@
-"""A task for one's own devices only costs nothing, and proves nothing to others."""
+"""A task that may run only on its owner's devices costs nothing, and proves nothing to others."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What was paid outside of the pool is recorded once, all rows or none."""
+"""What was paid outside the pool is recorded once, all rows or none."""
 
 import asyncio
 

@@ -161,7 +161,7 @@ async def test_bad_appends(pool: Pool) -> None:
     for inputs_, error in ((b"junk", InvalidInput), (inputs(), InvalidInput)):
         with pytest.raises(error):
             await append.append(pool.services, pool.alice, stream.id, AppendItems(1, inputs_))
-    with pytest.raises(Conflict, match="no call stream"):
+    with pytest.raises(Conflict, match="not a call stream"):
         await add(pool, array.id, 3, b"x")
     with pytest.raises(NotFound):
         new = AppendItems(1, inputs(b"x"))
@@ -273,6 +273,49 @@ async def test_a_standing_lease_gets_a_call_only_while_its_guard_holds(
     assert await pool.sql(remaining, grant.attempt_id) == "{}"
     assert (await pool.task(task_id)).items.pending == 1  # type: ignore[union-attr]
     await pool.check()
+
+
+async def test_a_standing_lease_whose_node_key_is_revoked_gets_no_call(pool: Pool) -> None:
+    _, grant, task_id = await begun(pool)
+    await pool.sql(
+        "INSERT INTO node_keys (id, account_id, address, machine, origin, scopes, nonce,"
+        " signature, issued_at, expires_at, revoked_at)"
+        " SELECT 'key', account_id, '', '', '', '{node}', '', '', now(),"
+        " now() + interval '1 day', now() FROM nodes"
+    )
+    await pool.sql("UPDATE nodes SET node_key_id = 'key'")
+    await add(pool, task_id, 1, b"1")
+    remaining = "SELECT remaining::text FROM attempts WHERE id = $1"
+    assert await pool.sql(remaining, grant.attempt_id) == "{}"
+
+
+async def test_only_the_node_with_the_token_reports_calls(pool: Pool) -> None:
+    node_id, grant, task_id = await begun(pool)
+    other = (await pool.offer()).node_id
+    await add(pool, task_id, 1, b"1")
+    assert await pool.report(other, returned(grant, 1, 2)) == ["stale_lease"]
+    stolen = replace(grant, token=grant.token[:-1] + ("0" if grant.token[-1] != "0" else "1"))
+    assert await pool.report(node_id, returned(stolen, 1, 2)) == ["stale_lease"]
+    assert (await pool.task(task_id)).items.succeeded == 1  # type: ignore[union-attr]
+
+
+async def test_a_call_keeps_its_stream_open(pool: Pool) -> None:
+    _, _, task_id = await begun(pool)
+    await pool.sql("UPDATE tasks SET open_until = now() + interval '1 s'")
+    await add(pool, task_id, 1, b"1")
+    assert await pool.sql("SELECT open_until > now() + interval '200 s' FROM tasks")
+
+
+async def test_an_attempt_is_idle_from_its_last_report_to_its_next_call(pool: Pool) -> None:
+    node_id, grant, task_id = await begun(pool)
+    is_idle = "SELECT idle_since IS NOT NULL FROM attempts"
+    assert await pool.sql(is_idle)
+    await add(pool, task_id, 1, b"1", b"2")
+    assert not await pool.sql(is_idle)
+    await pool.report(node_id, returned(grant, 1, 2))
+    assert not await pool.sql(is_idle)
+    await pool.report(node_id, returned(grant, 2, 3))
+    assert await pool.sql(is_idle)
 
 
 async def test_a_hold_covers_the_calls_that_are_granted(pool: Pool) -> None:
@@ -431,7 +474,7 @@ async def test_a_closed_stream_takes_nothing_and_ends_when_it_is_done(pool: Pool
     await end(pool, node_id, grant)
     assert (await pool.task(task_id)).state is TaskState.SUCCEEDED
     await append.close(pool.services, pool.alice, task_id)  # again
-    with pytest.raises(Conflict, match="no call stream"):
+    with pytest.raises(Conflict, match="not a call stream"):
         await append.close(pool.services, pool.alice, (await pool.submit()).id)
     await pool.check()
 

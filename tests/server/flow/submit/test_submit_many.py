@@ -27,6 +27,7 @@ async def send(pool: Pool, *requests: TaskRequest, key: str | None = None) -> li
 async def test_all_of_them_enter_in_their_order(pool: Pool) -> None:
     told = await send(pool, request(priority=1), function(), request(items=3))
     ids = [each.task_id for each in told if each.task_id is not None]
+    assert ids == sorted(ids)  # so lists show them in their order
     found = [await pool.task(task_id) for task_id in ids]
     assert [task.kind for task in found] == ["script", "function", "script"]
     assert [task.priority for task in found] == [1, 0, 0]

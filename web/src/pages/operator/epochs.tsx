@@ -83,7 +83,7 @@ function Claimants() {
   const list = useQuery({ queryKey: ["claimants"], queryFn: ({ signal }) => value(api.GET("/v1/claimants", { params: { query: { limit: 100 } }, signal })) });
   if (list.isPending) return <Loading />;
   if (list.isError) return <ProblemNote error={list.error} />;
-  if (list.data.claimants.length === 0) return <Section title="Who is to be paid"><p className="text-sm text-soft">Nobody now.</p></Section>;
+  if (list.data.claimants.length === 0) return <Section title="Who is to be paid"><p className="text-sm text-soft">No account is due a payout.</p></Section>;
   return (
     <Section title="Who is to be paid" about="`potluck admin payouts export` writes them into a file, and `mark` records what you paid.">
       <Scroller label="Claimants">

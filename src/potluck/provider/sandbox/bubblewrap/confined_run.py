@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.node import DISK_TMPFS
 from potluck.model.task import EndReason
+from potluck.provider.egress.raw.relay_process import RelayProcess, start_relay
 from potluck.provider.egress.relay import relay_received
 from potluck.provider.sandbox.bubblewrap.launch import (
     BwrapCommand,
@@ -114,6 +115,7 @@ class ConfinedRun:
         self._enclosing: asyncio.Task[None] | None = None
         self._pumping: asyncio.Task[None] | None = None
         self._relaying: asyncio.Task[None] | None = None
+        self._packets: RelayProcess | None = None
 
     async def to_its_end(self, started: Started) -> RunOutcome:
         try:
@@ -157,6 +159,8 @@ class ConfinedRun:
             )
             owner = identity.uid if identity.owns_files_of_host else None
             work = WorkDirectory(self._inside.work, owner)
+            if self._confinement.raw_network is not None:
+                self._packets = await start_relay(self._confinement.raw_network, inner.pid)
             if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
                 return failed
             self._work = work
@@ -244,6 +248,8 @@ class ConfinedRun:
         if self._launch is not None:
             await self._launch.end()
             self._launch.close()
+        if self._packets is not None:
+            await self._packets.end()
         if self._command is not None:
             self._command.close()
         if self._inside is not None:

@@ -92,11 +92,11 @@ def _is_startable(program: str, arguments: Sequence[str]) -> bool:
     """
     if "=" in program or program.startswith("-") or sum(map(len, arguments)) > _LONG_ARGUMENTS:
         return False  # `env` reads the first two as something else
-    names = [program] if "/" in program else [f"{each}/{program}" for each in _PATH]
-    found = next((path for path in map(Path, names) if path.exists()), None)
-    if found is None or not found.is_absolute() or found.is_symlink():
+    names = [program] if "/" in program else [f"{directory}/{program}" for directory in _PATH]
+    executable = next((path for path in map(Path, names) if path.exists()), None)
+    if executable is None or not executable.is_absolute() or executable.is_symlink():
         return False  # a link may lead through a directory that does not exist inside
-    target = found.resolve()
+    target = executable.resolve()
     is_shown = target.is_relative_to("/usr") and not any(
         map(target.is_relative_to, hidden_directories())
     )

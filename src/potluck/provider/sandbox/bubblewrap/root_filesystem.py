@@ -66,6 +66,12 @@ TEXTS = {
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "/etc/resolv.conf": "# There is no network here.\n",
 }
+# With a raw network: the packet relay answers queries on loopback.
+RAW_TEXTS = {
+    **TEXTS,
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "/etc/resolv.conf": "nameserver 127.0.0.1\n",
+}
 
 
 class Python(Struct, frozen=True):
@@ -185,7 +191,8 @@ def write_run_options(
     empty = [*hidden_directories(), *packages, *([str(_DRIVERS)] if _DRIVERS.is_dir() else [])]
     for directory in empty:
         injected.options += ["--tmpfs", directory]
-    for target, text in TEXTS.items():
+    texts = TEXTS if confinement.raw_network is None else RAW_TEXTS
+    for target, text in texts.items():
         injected.put(target, text.encode(), "0444")
     for target, text in account_files(uid).items():
         injected.put(target, text.encode(), "0444")

@@ -45,6 +45,7 @@ from potluck.provider.sandbox.driver import (
     StopRequest,
     ignore_start,
     make_trial,
+    refuse_raw_network,
 )
 from potluck.provider.sandbox.identity import new_uid
 from potluck.provider.sandbox.seccomp import this_machine
@@ -132,6 +133,7 @@ class DockerDriver:
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
         assert self._settings is not None, "probe comes first"
+        refuse_raw_network(confinement)
         run = ContainerRun(self._settings, confinement, output, companion, recall, errand)
         try:
             return await run.to_its_end(started)

@@ -45,7 +45,7 @@ def new_device_code(key: bytes, user_code: str, expires_at: datetime) -> str:
 
 
 def read_device_code(key: bytes, text: str) -> DeviceCode | None:
-    """The content of a device code of ours, even if it has expired; None for anything else."""
+    """The content of this server's device code, even if it has expired; None for anything else."""
     match = _SHAPE.fullmatch(text)
     if match is None or not hmac.compare_digest(match["mac"], _mac(key, match["body"])):
         return None

@@ -61,8 +61,8 @@ def draft(
 def _chain(services: Services, of_wallet: int) -> int:
     """The wallet's own chain if the server supports it, which a contract wallet needs.
 
-    Otherwise the server's first: a key's signature does not depend on the chain, so nobody has to
-    switch the wallet's chain to sign in.
+    Otherwise the server's first: a key's signature does not depend on the chain, so the
+    wallet's chain need not be switched to sign in.
     """
     chain_ids = services.settings.chain_ids
     return of_wallet if of_wallet in chain_ids else chain_ids[0]

@@ -1,4 +1,4 @@
-"""Closes call streams that nobody appends to any more, and ends closed ones that are done."""
+"""Closes call streams that get no more calls, and ends closed ones that are done."""
 
 from potluck.model.error import PotluckError
 from potluck.server.flow.submit import append

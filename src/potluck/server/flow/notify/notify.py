@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from potluck import __version__
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import EndReason, TaskState
@@ -11,7 +12,7 @@ from potluck.server import topics
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.events import outbox
-from potluck.store.events.outbox import Event, PlacedEvent
+from potluck.store.events.outbox import Event, PlacedEvent, Unannounced
 
 BATCH = 1000
 
@@ -38,27 +39,43 @@ async def wake_leader(services: Services) -> None:
 class OutboxBatch(Struct, frozen=True):
     count: int
     place: int  # up to which followers were woken
+    has_more: bool  # whether events are left, which are announced soon
 
 
 async def notify_once(services: Services, announced: int) -> OutboxBatch:
-    """Places new events in order, and wakes their followers.
+    """Wakes the followers of new events.
 
-    Pass the returned place as `announced` to the next call, which stores it. At least once: after a
-    restart, events are announced again from the stored place; a spurious wake-up finds nothing new.
+    Pass the returned place as `announced` to the next call. At least once: after a restart, events
+    are announced again from the stored place; a spurious wake-up finds nothing new.
     """
-    async with services.database.statement() as connection:
-        placed = await outbox.place_events(connection, BATCH, announced)
-    services.metrics.work.count(placed)
-    await _wake(services, placed)
-    return OutboxBatch(len(placed), placed[-1].place if placed else announced)
+    found = await _read_unannounced(services, announced)
+    if found.is_mode_outdated or found.has_unplaced:
+        await _place_events(services, found)
+        found = await _read_unannounced(services, announced)
+    services.metrics.work.count(found.events)
+    await _wake(services, found.events)
+    return OutboxBatch(len(found.events), found.announced, found.has_unplaced or found.has_more)
 
 
-async def resume_outbox(services: Services) -> OutboxBatch:
-    """Announces events that an earlier leader placed but may not have announced."""
+async def _read_unannounced(services: Services, announced: int) -> Unannounced:
     async with services.database.statement() as connection:
-        unannounced = await outbox.list_unannounced(connection, BATCH)
-    await _wake(services, unannounced)
-    return OutboxBatch(len(unannounced), unannounced[-1].place if unannounced else 0)
+        return await outbox.read_unannounced(connection, announced, __version__, BATCH)
+
+
+async def _place_events(services: Services, found: Unannounced) -> None:
+    """For events that were inserted while instances of several versions run."""
+    if found.is_mode_outdated:
+        async with services.database.statement() as connection:
+            await outbox.change_mode(connection, __version__)
+    if found.has_unplaced:
+        async with services.database.statement() as connection:
+            await outbox.place_events(connection, BATCH)
+
+
+async def record_announced(services: Services, place: int) -> None:
+    """A later leader continues from here."""
+    async with services.database.statement() as connection:
+        await outbox.record_announced(connection, place)
 
 
 async def _wake(services: Services, placed: Sequence[PlacedEvent]) -> None:

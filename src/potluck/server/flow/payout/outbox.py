@@ -94,7 +94,10 @@ async def _look(chain: ChainGateway, open_: StoredTransaction) -> ChainSight:
     return ChainSight(
         safe_block,
         await chain.count_transactions(open_.intent.sender, safe_block),
-        {each.hash: Inclusion(each.block_number, each.has_succeeded) for each in receipts},
+        {
+            receipt.hash: Inclusion(receipt.block_number, receipt.has_succeeded)
+            for receipt in receipts
+        },
         await chain.read_fee(),
     )
 

@@ -27,7 +27,7 @@ async def show_contract(services: Services) -> RewardsContractView:
     async with services.database.transaction() as connection:
         contract = await scanned.get_contract(connection, chain.key)
     if contract is None:
-        raise Unavailable("The rewards contract was not read yet.", "Try again.", 10.0)
+        raise Unavailable("The rewards contract has not been read yet.", "Try again.", 10.0)
     return RewardsContractView(
         chain.key.chain_id,
         chain.key.contract,
@@ -46,8 +46,8 @@ async def show_claim(services: Services, address: str) -> ClaimProof:
     chain = services.chain
     if chain is None:
         raise _no_contract()
-    found = await find_proof(services, address)
-    if found is None:
+    leaf_proof = await find_proof(services, address)
+    if leaf_proof is None:
         raise NotFound(
             "There is nothing to claim for your wallet yet.",
             "Choose `potluck rewards payout on`. Rewards can be claimed when their epoch is closed"
@@ -55,18 +55,18 @@ async def show_claim(services: Services, address: str) -> ClaimProof:
         )
     async with services.database.transaction() as connection:
         claimed = await scanned.sum_claimed(connection, chain.key, address)
-    cumulative = found.leaf.cumulative
+    cumulative = leaf_proof.leaf.cumulative
     return ClaimProof(
         chain.key.chain_id,
         chain.key.contract,
-        found.leaf.token,
+        leaf_proof.leaf.token,
         address,
         str(cumulative),
         str(claimed),
         chain.settings.rate.to_micro(max(cumulative - claimed, 0)),
-        found.number,
-        f"0x{found.root.hex()}",
-        [f"0x{node.hex()}" for node in found.proof],
+        leaf_proof.number,
+        f"0x{leaf_proof.root.hex()}",
+        [f"0x{node.hex()}" for node in leaf_proof.proof],
     )
 
 

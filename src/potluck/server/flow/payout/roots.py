@@ -111,7 +111,7 @@ async def _plan(
     for reward in rewards:
         micro[reward.address] = micro.get(reward.address, 0) + reward.amount_micro
     leaves = make_leaves(contract.token, contract.rate, micro)
-    if not leaves:  # nobody has a whole unit of the token yet
+    if not leaves:  # no account has a whole unit of the token yet
         return
     tree = await asyncio.to_thread(MerkleTree, leaves)
     total = sum(leaf.cumulative for leaf in leaves)

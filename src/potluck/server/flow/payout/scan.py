@@ -79,7 +79,7 @@ async def _store(
     cursor: ScanCursor,
     events: ScannedEvents,
 ) -> bool:
-    """False if somebody else was faster."""
+    """False if another instance was faster."""
     rate = chain.settings.rate
     async with services.database.transaction() as connection:
         contract = await scanned.lock_contract(connection, chain.key)

@@ -313,7 +313,9 @@ async def _accept(
         raise InvalidInput("Some of the items returned together are open, and some are not.")
     returned = [report.returned[place] for place in sorted_items.runs]
     held = replace(held, remaining=sorted_items.remaining)
-    failed = [each.item for each in report.outcomes if each.reason is not EndReason.COMPLETED]
+    failed = [
+        outcome.item for outcome in report.outcomes if outcome.reason is not EndReason.COMPLETED
+    ]
     before = await item_failures.count_failures(connection, attempt.task_id, failed)
     accepted = judge(report.outcomes, held, before, returned)
     if not accepted.done:

@@ -48,9 +48,7 @@ async def _look(
         )
     for task_id in behind:
         if task_id not in progress:
-            raise NotFound(
-                f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks."
-            )
+            raise NotFound(f"You have no task {task_id}.", "`potluck ps` lists your tasks.")
     return [
         _task_result(progress[task_id], offset)
         for task_id, offset in behind.items()

@@ -66,8 +66,8 @@ async def _apply_ahead(
     async with services.database.transaction() as connection:
         granted = await assign_ahead(connection, grant, new_attempt_id, *terms)
         movements = [
-            Movement(hold_entries(each.consumer_id, grant.hold_micro), each.attempt_id)
-            for each in granted
+            Movement(hold_entries(attempt.consumer_id, grant.hold_micro), attempt.attempt_id)
+            for attempt in granted
         ]
         await ledger.append_many(connection, movements)
     return granted

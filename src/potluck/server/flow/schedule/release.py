@@ -19,5 +19,7 @@ async def release_once(services: Services, wanted: Sequence[WantedNodes]) -> flo
         async with services.database.statement() as connection:
             await streams.release(connection, plan.attempts)
         chosen = set(plan.attempts)
-        await wake_nodes(services, [each.node_id for each in standing if each.id in chosen])
+        await wake_nodes(
+            services, [attempt.node_id for attempt in standing if attempt.id in chosen]
+        )
     return plan.look_again_seconds

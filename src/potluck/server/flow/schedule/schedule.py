@@ -55,7 +55,7 @@ async def schedule_once(services: Services, leadership: Leadership, memory: Lead
         try:
             applied = await _apply(services, leadership, memory, plan.assignments)
         finally:
-            metrics.work.drop_expected(plan.prompt - {each.task_id for each in applied})
+            metrics.work.drop_expected(plan.prompt - {assignment.task_id for assignment in applied})
     metrics.count_decisions(len(applied), len(plan.assignments) - len(applied))
     if plan.is_complete:
         await _grant_ahead(services, leadership, memory)
@@ -100,7 +100,9 @@ async def _grant_ahead(services: Services, leadership: Leadership, memory: Leade
     for grant in await memory.planner(partial(memory.known.scheduler.ahead.plan, memory.now)):
         granted: set[TaskId] = set()
         try:
-            granted = {each.task_id for each in await apply_ahead(services, leadership, grant)}
+            granted = {
+                assignment.task_id for assignment in await apply_ahead(services, leadership, grant)
+            }
         finally:
             await memory.planner(partial(memory.known.granted_ahead, grant, granted))
         await services.live.wake(topics.node(grant.holder.node_id))

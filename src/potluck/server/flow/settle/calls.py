@@ -82,7 +82,9 @@ async def _view(
 
 def _no_such_item(task: TaskView, item: int) -> NotFound:
     if task.items is None:
-        return NotFound(f"{task.id} is no array and has no item {item}.", "Leave out the `#`.")
+        return NotFound(
+            f"{task.id} is not an array, so it has no item {item}.", "Leave out the `#`."
+        )
     count = task.items.total
     return NotFound(f"{task.id} has {count} items, and no item {item}.", "They count from 0.")
 
@@ -98,7 +100,7 @@ async def cancel(services: Services, account_id: AccountId, task_id: TaskId, ite
             if call is None:
                 raise _no_such_item(shown.view, item)
             raise Conflict(
-                f"{task_id} is no call stream: its items cannot be cancelled one by one.",
+                f"{task_id} is not a call stream: its items cannot be cancelled one by one.",
                 "Cancel the whole array.",
             )
         if call.state.is_final and call.state is not TaskState.CANCELLED:
@@ -122,7 +124,7 @@ async def cancel(services: Services, account_id: AccountId, task_id: TaskId, ite
 
 
 async def _stop(services: Services, connection: Connection, call: CallState) -> list[NodeId]:
-    """Ends the attempt that runs the call now; one that has it for later goes on without it."""
+    """Ends the attempt that runs the call now; one that has it for later continues without it."""
     if call.attempt_id is None or not call.is_next:
         return []
     locked = await attempts.lock_for_end(connection, call.attempt_id)
@@ -156,7 +158,8 @@ async def retry(
         spec = source.request.spec
         if inputs is None or not isinstance(spec, FunctionSpec):
             raise Conflict(
-                f"{task_id} is no call stream, or its calls were deleted.", "Retry the whole task."
+                f"{task_id} is not a call stream, or its calls were deleted.",
+                "Retry the whole task.",
             )
         again = replace(
             retry_request(task_id, source, request),

@@ -1,9 +1,9 @@
 """Epochs: when one is over, each account's rewards of it are counted, and set aside for a payout.
 
 It is closed in steps, each in a transaction of its own: begun, some accounts at a time, finished.
-After a crash the next leader goes on where the last one stopped, since an account that was counted
-has a row that says so. What belongs to an epoch is what was paid when its account was counted; a
-payment that commits later is in the next one.
+After a crash the next leader continues where the last one stopped, since an account that was
+counted has a row that says so. What belongs to an epoch is what was paid when its account was
+counted; a payment that commits later is in the next one.
 """
 
 import structlog

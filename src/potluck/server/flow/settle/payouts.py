@@ -1,4 +1,4 @@
-"""Payouts: what an operator paid outside of the pool is recorded once, all rows or none."""
+"""Payouts: what an operator paid outside the pool is recorded once, all rows or none."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -106,18 +106,18 @@ async def sign_export(services: Services, selection: ReceiptSelection) -> Export
     while True:
         part = replace(selection, after=after)
         async with services.database.statement() as connection:
-            found = await receipts.digests(connection, part, _DIGESTS_PAGE)
-        for _, one in found:
+            digests = await receipts.digests(connection, part, _DIGESTS_PAGE)
+        for _, one in digests:
             digest.update(bytes.fromhex(one))
-        count += len(found)
+        count += len(digests)
         if count > MOST_EXPORTED:
             raise InvalidInput(
                 f"An export has at most {MOST_EXPORTED:,} receipts.",
                 "Export the rest by itself, after the last of this one.",
             )
-        if len(found) < _DIGESTS_PAGE:
+        if len(digests) < _DIGESTS_PAGE:
             break
-        after = found[-1][0]
+        after = digests[-1][0]
     signer = server_signer(services)
     end = ExportEnd(
         signer.address,

@@ -61,8 +61,8 @@ async def resolve_lost(services: Services, leadership: Leadership) -> int:
     async with services.database.transaction() as connection:
         if not await leader.is_current(connection, leadership):
             return 0
-        found = await slices.list_unresolved(connection, _BATCH)
-        lost = await attempts.lock_many_for_end(connection, found) if found else []
+        unresolved = await slices.list_unresolved(connection, _BATCH)
+        lost = await attempts.lock_many_for_end(connection, unresolved) if unresolved else []
         settlements = {
             attempt.id: settle(attempt.billable, secured_micro(attempt.billable, attempt.now))
             for attempt in lost
@@ -138,8 +138,8 @@ async def _charge(
             charged.append(ChargedSlice(attempt, due))
         if charged:
             await slices.write(connection, charged)
-        await ledger.append_many(connection, [_movement(each) for each in charged])
-        unfunded = [each.attempt for each in charged if not each.due.is_funded]
+        await ledger.append_many(connection, [_movement(charge) for charge in charged])
+        unfunded = [charge.attempt for charge in charged if not charge.due.is_funded]
         await record_events(connection, *map(_unfunded_event, unfunded))
     if unfunded:
         await wake_leader(services)

@@ -105,7 +105,7 @@ def _answer(task_id: TaskId, end: int, appended: streams.Appended) -> ItemsAppen
         case "appended" | "same":
             return ItemsAppended(end)
         case "missing":
-            raise Conflict(f"{task_id} is no call stream.", "Submit the calls as another task.")
+            raise Conflict(f"{task_id} is not a call stream.", "Submit the calls as another task.")
         case "other":
             raise Conflict(f"{task_id} has other items at this place.", "Append after the last.")
         case "gap":
@@ -124,7 +124,7 @@ async def close(services: Services, account_id: AccountId, task_id: TaskId) -> T
         stream = await streams.lock(connection, task_id, account_id)
         if stream is None:
             await tasks.get(connection, services.vault, task_id, account_id)
-            raise Conflict(f"{task_id} is no call stream.", "Only a stream can be closed.")
+            raise Conflict(f"{task_id} is not a call stream.", "Only a stream can be closed.")
         node_ids = await streams.close(connection, task_id) if stream.is_open else []
         await end_if_done(connection, account_id, task_id, stream)
         record = await tasks.get(connection, services.vault, task_id, account_id)

@@ -98,14 +98,14 @@ async def _of_item(
 ) -> TaskFiles:
     """As if the item were a task: without the directory that its files are in."""
     own = f"{item}/"
-    found = await of_task(services, account_id, task_id, None, cursor or own, limit)
+    page = await of_task(services, account_id, task_id, None, cursor or own, limit)
     files = [
         replace(file, path=file.path.removeprefix(own))
-        for file in found.files
+        for file in page.files
         if file.path.startswith(own)
     ]
-    is_over = len(files) < len(found.files)
-    return replace(found, files=files, next_cursor=None if is_over else found.next_cursor)
+    is_over = len(files) < len(page.files)
+    return replace(page, files=files, next_cursor=None if is_over else page.next_cursor)
 
 
 async def add(services: Services, owner: Owner, node_id: NodeId, request: AddFiles) -> None:

@@ -59,7 +59,7 @@ async def _with_inputs(
     inputs = item_file.pack(values)
     if not values or len(inputs) > INLINE_BYTES:
         raise Conflict(
-            f"The arguments of all calls of {task_id} are too large for one array, or deleted.",
+            f"The arguments of all calls of {task_id} are too large for an array, or were deleted.",
             f"Retry its calls one by one: `potluck retry {task_id}#0`.",
         )
     request = replace(source.request, spec=replace(spec, inputs=Value(inputs)))

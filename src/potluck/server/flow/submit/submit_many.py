@@ -188,8 +188,8 @@ async def _write(
         if new and await tasks.insert_many(connection, sealed) < len(new):
             raise _submitted_concurrently()
         await link_dependencies(connection, new, after)
-        await volumes.mount(connection, {each.id: mounts[each.id] for each in new})
-        await blobs.claim_inputs(connection, account_id, {each.id: named[each.id] for each in new})
+        await volumes.mount(connection, {task.id: mounts[task.id] for task in new})
+        await blobs.claim_inputs(connection, account_id, {task.id: named[task.id] for task in new})
     assert most is not None or room == len(fresh)
     return {place: _refused(queue_full_error(most or 0)) for place in list(fresh)[len(new) :]}
 

@@ -165,9 +165,9 @@ def resolve_mounts(
 def _resolve(mount: VolumeMount, known: Sequence[MountableVersion]) -> VolumeMount:
     owner = None if mount.owner is None else checksummed(mount.owner)
     of_name = [
-        each
-        for each in known
-        if each.name == mount.name and (each.is_own if owner is None else each.owner == owner)
+        volume
+        for volume in known
+        if volume.name == mount.name and (volume.is_own if owner is None else volume.owner == owner)
     ]
     if not of_name:
         whose = "You have" if owner is None else f"{owner} shares with you"
@@ -175,18 +175,18 @@ def _resolve(mount: VolumeMount, known: Sequence[MountableVersion]) -> VolumeMou
             f"{whose} no volume {mount.name!r}.",
             "`potluck volume ls` lists them; one that is shared with you is WALLET/NAME.",
         )
-    found = [each for each in of_name if each.version.startswith(mount.version or "")]
-    if not found:
+    matches = [volume for volume in of_name if volume.version.startswith(mount.version or "")]
+    if not matches:
         raise InvalidInput(
             f"The volume {mount.name!r} has no version {mount.version}.",
             "`potluck volume show` lists its versions.",
         )
-    if mount.version is not None and len(found) > 1:
+    if mount.version is not None and len(matches) > 1:
         raise InvalidInput(
-            f"{len(found)} versions of {mount.name!r} begin with {mount.version}.",
+            f"{len(matches)} versions of {mount.name!r} begin with {mount.version}.",
             "Write more digits of it.",
         )
-    first = found[0]
+    first = matches[0]
     return VolumeMount(
         mount.name, mount.path, first.version, first.owner, first.manifest, first.size_bytes
     )
