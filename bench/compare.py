@@ -15,7 +15,6 @@ Prints a table; JSON and a plot go to `bench/results/`.
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import statistics
@@ -64,7 +63,7 @@ class Program(Struct, frozen=True):
     name: str
     command: tuple[str, ...]
     figures: dict[str, tuple[str, ...]]  # the path to the figure of each mode
-    module: str = ""  # of Potluck, which may not exist
+    module: str = ""  # of Potluck
     environment: str = ""  # of a peer
 
     @property
@@ -80,12 +79,8 @@ def _ours(module: str, figures: dict[str, tuple[str, ...]], *options: str) -> Pr
 def _peer(
     name: str, script: str, figures: dict[str, str], *options: str, environment: str = "venv-q"
 ) -> Program:
-    paths = {mode: (key,) for mode, key in figures.items()}
+    paths: dict[str, tuple[str, ...]] = {mode: (key,) for mode, key in figures.items()}
     return Program(name, (script, *options), paths, environment=environment)
-
-
-# Until there is a benchmark of calls.
-_WARM_CALL = {"call": ("function_warm_p50_ms",)}
 
 
 def programs(tasks: int) -> list[Program]:
@@ -93,7 +88,6 @@ def programs(tasks: int) -> list[Program]:
     single = {"threads": "tasks_per_s", "loop": "tasks_per_s", "call": "p50_ms"}
     return [
         _ours("bench.map", {"map": ("items_per_s",)}, "--rounds", "3"),
-        *([] if _is_here("bench.calls") else [_ours("bench.start", _WARM_CALL)]),
         _ours(
             "bench.calls",
             {
@@ -126,10 +120,6 @@ def programs(tasks: int) -> list[Program]:
             environment="venv-hq",
         ),
     ]
-
-
-def _is_here(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
 
 
 class Results:
@@ -187,7 +177,7 @@ class Peers:
     def reason_to_skip(self, program: Program) -> str:
         """Why the program cannot be run; empty if it can."""
         if program.is_potluck:
-            return "" if _is_here(program.module) else f"there is no {program.module}"
+            return ""
         if not (self._folder / program.command[0]).exists():
             return f"there is no {program.command[0]} in {self._folder.name}; name it with --peers"
         if not self._python(program).exists():

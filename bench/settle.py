@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
-from potluck.server.contract_wallet import ContractWallets
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.decide.charges import DEFAULT_TIMES
 from potluck.live.in_process import InProcessLive
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.derived_keys import derive_keys
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender

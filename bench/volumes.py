@@ -123,12 +123,13 @@ def run(client: Potluck, has_volume: bool, label: str = "") -> tuple[TaskView, d
 
 
 def median_start_ms(client: Potluck, has_volume: bool, times: int) -> float:
-    found = [run(client, has_volume)[1]["start_ms"] for _ in range(times)]
-    return round(statistics.median(found), 1)
+    starts: list[float] = [run(client, has_volume)[1]["start_ms"] for _ in range(times)]
+    return round(statistics.median(starts), 1)
 
 
 def measure(mib: int, times: int, directory: Path) -> dict[str, Any]:
-    wallet, result = new_wallet(), {"mib": mib}
+    wallet = new_wallet()
+    result: dict[str, Any] = {"mib": mib}
     first_put: dict[str, Any] = {}
     second_put: dict[str, Any] = {}
     with ExitStack() as stack:
