@@ -51,6 +51,7 @@ from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
 from potluck.provider.files.output_upload import upload_outputs
 from potluck.provider.holding import WorkFacts, work_facts
 from potluck.provider.instruction import (
+    CancelItems,
     Conclude,
     Drop,
     FeedItems,
@@ -296,6 +297,8 @@ class AttemptEffects:
                 self._since[lease.attempt_id] = time.monotonic()
             case FeedItems(items):
                 self._feeds[items.attempt_id].add(items)
+            case CancelItems(items) if items.attempt_id in self._feeds:
+                self._feeds[items.attempt_id].cancel(items.items)
             case ReleaseAttempt(attempt_id):
                 self._feeds[attempt_id].release()
             case StageAttempt(grant):
@@ -325,11 +328,8 @@ class AttemptEffects:
         # Whatever these tasks log has the ids.
         with bound_contextvars(task_id=grant.task_id, attempt_id=grant.attempt_id):
             log.info("attempt starts")
-            self._runs[grant.attempt_id] = asyncio.create_task(
-                self._runner.run(
-                    grant, shipment.log, progress, shipment.freight, recall, turn, feed
-                )
-            )
+            parts = shipment.log, progress, shipment.freight, recall, turn, feed
+            self._runs[grant.attempt_id] = asyncio.create_task(self._runner.run(grant, *parts))
             self._duties.create_task(self._attend(grant, shipment))
 
     async def _attend(self, grant: Grant, shipment: Shipment) -> None:

@@ -9,6 +9,7 @@ from potluck.model.lease import Lease
 from potluck.model.task import EndReason, ItemRange
 from potluck.provider.holding import WorkFacts
 from potluck.wire.provider import (
+    CancelledItems,
     Finished,
     Grant,
     GrantedItems,
@@ -28,6 +29,12 @@ class ItemsGranted(Struct, frozen=True):
     """The server granted an attempt on a call stream more items, perhaps repeatedly."""
 
     items: GrantedItems
+
+
+class ItemsCancelled(Struct, frozen=True):
+    """Items of an attempt on a call stream are not wanted any more, perhaps repeatedly."""
+
+    items: CancelledItems
 
 
 class Released(Struct, frozen=True):
@@ -181,6 +188,7 @@ class ShutdownRequested(Struct, frozen=True):
 Event = (
     Granted
     | ItemsGranted
+    | ItemsCancelled
     | Released
     | Recovered
     | WaitedLong

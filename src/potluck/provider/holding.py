@@ -6,8 +6,15 @@ from msgspec import Struct
 
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
-from potluck.model.task import EndReason
-from potluck.wire.provider import CallPosition, Finished, Grant, GrantedItems, ItemsDone
+from potluck.model.task import NETWORK_SILENCE_SECONDS, EndReason
+from potluck.wire.provider import (
+    CallPosition,
+    CancelledItems,
+    Finished,
+    Grant,
+    GrantedItems,
+    ItemsDone,
+)
 
 
 class AttemptPhase(StrEnum):
@@ -31,6 +38,15 @@ class WorkFacts(Struct, frozen=True):
 def work_facts(grant: Grant) -> WorkFacts:
     devices = tuple(f"{device.device_id}:{device.milli}" for device in grant.devices)
     return WorkFacts(grant.task_id, grant.account_id, devices, grant.price_micro_per_hour)
+
+
+def silence_seconds(grant: Grant, owners_seconds: float | None) -> float | None:
+    """The shorter of the task's limit and the owner's; with network there is a default."""
+    own = grant.limits.stop_after_silence_seconds
+    if own is None and grant.requirements.network:
+        own = NETWORK_SILENCE_SECONDS
+    limits = (own, owners_seconds)
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 class Holding(Struct):
@@ -62,6 +78,7 @@ class Holding(Struct):
     is_stream: bool = False  # its items come one after the other
     # Of a call stream: it has all granted items before this one. None once it gets no more.
     next_item: int | None = None
+    cancelled: int = 0  # of a call stream: how many items were cancelled that it had
 
     @property
     def occupies_devices(self) -> bool:
@@ -101,13 +118,19 @@ class Holding(Struct):
         """Of a call stream that may get more items."""
         if self.next_item is None or not self.is_stoppable:
             return None
-        return CallPosition(self.lease.attempt_id, self.next_item)
+        return CallPosition(self.lease.attempt_id, self.next_item, self.cancelled)
 
     def take_items(self, items: GrantedItems) -> bool:
         """Whether they are new: an answer may have been lost, or come late."""
         is_new = self.next_item is not None and items.start >= self.next_item
         if is_new:
             self.next_item = items.end
+        return is_new
+
+    def cancel_items(self, items: CancelledItems) -> bool:
+        """Whether some of them were not known yet."""
+        is_new = items.count > self.cancelled
+        self.cancelled = max(self.cancelled, items.count)
         return is_new
 
     def release(self) -> bool:

@@ -6,7 +6,7 @@ from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
 from potluck.provider.holding import WorkFacts
-from potluck.wire.provider import Finished, Grant, GrantedItems, ItemsDone, Report
+from potluck.wire.provider import CancelledItems, Finished, Grant, GrantedItems, ItemsDone, Report
 
 
 class Remember(Struct, frozen=True):
@@ -64,6 +64,12 @@ class FeedItems(Struct, frozen=True):
     items: GrantedItems
 
 
+class CancelItems(Struct, frozen=True):
+    """Let the run of their attempt skip these items, or stop one that runs."""
+
+    items: CancelledItems
+
+
 class ReleaseAttempt(Struct, frozen=True):
     """Let the run of an attempt on a call stream end once its items are done."""
 
@@ -98,6 +104,7 @@ class SendReport(Struct, frozen=True):
 
 Instruction = (
     Remember
+    | CancelItems
     | Conclude
     | Keep
     | Drop

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
-from potluck.model.task import NETWORK_SILENCE_SECONDS, EndReason
+from potluck.model.task import EndReason
 from potluck.provider.event import (
     CodeStarted,
     CreditEnded,
@@ -37,6 +37,7 @@ from potluck.provider.event import (
     Granted,
     GrantRefusal,
     ItemsAccepted,
+    ItemsCancelled,
     ItemsEnded,
     ItemsGranted,
     LeaseLost,
@@ -52,8 +53,9 @@ from potluck.provider.event import (
     ValueRefused,
     WaitedLong,
 )
-from potluck.provider.holding import AttemptPhase, Holding, work_facts
+from potluck.provider.holding import AttemptPhase, Holding, silence_seconds, work_facts
 from potluck.provider.instruction import (
+    CancelItems,
     Conclude,
     Drop,
     FeedItems,
@@ -110,6 +112,8 @@ class Attempts:
                 return self._granted(grant)
             case ItemsGranted():
                 return self._items_granted(event)
+            case ItemsCancelled():
+                return self._items_cancelled(event)
             case Released(attempt_id):
                 return self._released(attempt_id)
             case Recovered():
@@ -160,7 +164,7 @@ class Attempts:
         devices = {device.uuid: device.milli for device in grant.devices}
         holding = Holding(lease, grant.task_id, AttemptPhase.WAITING, devices, grant)
         holding.facts = work_facts(grant)
-        holding.silence_seconds = self._silence_seconds(grant)
+        holding.silence_seconds = silence_seconds(grant, self._owners_silence_seconds)
         holding.is_reclaimable = grant.is_reclaimable
         holding.line, holding.is_priced = grant.line, grant.price_micro_per_hour > 0
         holding.is_stream = grant.linger_seconds is not None
@@ -171,6 +175,11 @@ class Attempts:
     def _items_granted(self, event: ItemsGranted) -> list[Instruction]:
         items, holding = event.items, self._holdings.get(event.items.attempt_id)
         return [FeedItems(items)] if holding is not None and holding.take_items(items) else []
+
+    def _items_cancelled(self, event: ItemsCancelled) -> list[Instruction]:
+        items, holding = event.items, self._holdings.get(event.items.attempt_id)
+        is_new = holding is not None and holding.is_leased and holding.cancel_items(items)
+        return [CancelItems(items)] if is_new else []
 
     def _released(self, attempt_id: AttemptId) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
@@ -334,14 +343,6 @@ class Attempts:
             return []
         holding.recall_seconds = grace_seconds
         return [RecallAttempt(holding.lease.attempt_id, holding.stopped_by, grace_seconds)]
-
-    def _silence_seconds(self, grant: Grant) -> float | None:
-        """The shorter of the task's limit and the owner's; with network there is a default."""
-        own = grant.limits.stop_after_silence_seconds
-        if own is None and grant.requirements.network:
-            own = NETWORK_SILENCE_SECONDS
-        limits = (own, self._owners_silence_seconds)
-        return min((limit for limit in limits if limit is not None), default=None)
 
     def _shut_down(self) -> list[Instruction]:
         self._is_leaving = True

@@ -76,6 +76,7 @@ class CallPosition(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
 
     attempt_id: AttemptId
     next_item: Annotated[int, Meta(ge=0, le=MOST_ITEMS)]  # it has all granted items before this one
+    cancelled: Annotated[int, Meta(ge=0, le=MOST_ITEMS)] = 0  # how many cancelled ones it knows of
 
 
 class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,6 +146,17 @@ class GrantedItems(Struct, frozen=True):
     inputs: bytes  # as in wire/item_file.py
 
 
+class CancelledItems(Struct, frozen=True):
+    """All cancelled items of an attempt on a call stream: they are skipped, or stopped."""
+
+    attempt_id: AttemptId
+    items: list[ItemRange]
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.items))
+
+
 class LeasesGranted(Struct, frozen=True):
     """`stop` lists held attempts that are cancelled or given up: stop and forget them."""
 
@@ -156,6 +168,7 @@ class LeasesGranted(Struct, frozen=True):
     released: list[AttemptId] = []  # on call streams: they end once their items are done
     # The heartbeat in this poll was recorded: while the node has no leases and polls, none is due.
     took_beat: bool = False
+    cancelled: list[CancelledItems] = []  # of attempts that know of fewer
 
 
 class HeartbeatAnswer(Struct, frozen=True):

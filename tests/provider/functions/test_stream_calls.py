@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.model.task import EndReason
+from potluck.model.task import EndReason, ItemRange
 from potluck.provider.attempt.item_feed import ItemFeed
-from potluck.provider.event import Event, ItemsEnded
+from potluck.provider.event import CodeStarted, Event, ItemsEnded
 from potluck.provider.functions.interpreter import Interpreter
 from potluck.wire import item_file
 from potluck.wire.provider import GrantedItems
@@ -78,3 +78,33 @@ async def test_an_error_is_reported_while_the_run_waits_for_more_calls(walled: S
         ran = await walled.run(grant, feed=feed, outcome_seconds=60.0)
 
     assert set(ran.failed) == {0}
+
+
+def said(number: int) -> int:
+    import time
+
+    print(f"call {number}", flush=True)
+    time.sleep(0 if number else 60)
+    return number
+
+
+async def test_cancelled_calls_are_stopped_or_skipped_and_those_behind_them_run(
+    walled: Shop,
+) -> None:
+    """The first one runs, the second one was sent behind it, the third one was not sent."""
+    grant = replace(call_of(said), items=[], linger_seconds=LINGER_SECONDS)
+    feed = ItemFeed()
+    inputs = item_file.pack([pickle.dumps((item,)) for item in range(4)])
+    feed.add(GrantedItems(grant.attempt_id, 0, 4, inputs))
+
+    def cancel(event: Event) -> None:
+        if isinstance(event, CodeStarted):
+            feed.cancel([ItemRange(0, 3)])
+
+    walled.hear = cancel
+    async with asyncio.timeout(20):
+        ran = await walled.run(grant, feed=feed)
+
+    assert (ran.returned, ran.failed) == ({3: 3}, {})
+    assert "call 1" not in ran.text and "call 2" not in ran.text
+    assert ran.ended.reason is EndReason.COMPLETED

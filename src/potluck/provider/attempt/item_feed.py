@@ -2,8 +2,9 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from potluck.model.task import ItemRange
 from potluck.wire.provider import GrantedItems
 
 
@@ -13,11 +14,16 @@ class ItemFeed:
 
     def __init__(self) -> None:
         self._items: deque[GrantedItems] = deque()
+        self._cancelled: list[ItemRange] = []
         self._released_at: float | None = None
         self._changed: Callable[[], None] | None = None
 
     def add(self, items: GrantedItems) -> None:
         self._items.append(items)
+        self._notify()
+
+    def cancel(self, items: Sequence[ItemRange]) -> None:
+        self._cancelled += items
         self._notify()
 
     def release(self) -> None:
@@ -32,6 +38,10 @@ class ItemFeed:
     def take(self) -> list[GrantedItems]:
         taken = list(self._items)
         self._items.clear()
+        return taken
+
+    def take_cancelled(self) -> list[ItemRange]:
+        taken, self._cancelled = self._cancelled, []
         return taken
 
     @property

@@ -3,7 +3,8 @@
 Calls are items whose arguments arrive one after the other. When all are done, the run waits for
 more, for as long as the server says, and then ends; it ends at once when it is released. Frames
 hold what came while the last ones ran, and little work: so an attempt that is released ends soon,
-and gives the rest back.
+and gives the rest back. A call that is cancelled is skipped if it was not sent yet. One that was
+sent is stopped with its interpreter once it is known to run; those behind it run in another one.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from potluck.model.task import ItemRange
+from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.item_feed import ItemFeed
 from potluck.provider.attempt.kinds import PreparedAttempt
@@ -23,7 +24,7 @@ from potluck.provider.functions.channel import ChannelClosed
 from potluck.provider.functions.interpreter import Interpreter, WarmKey
 from potluck.provider.functions.interpreter_pool import WarmPool
 from potluck.provider.functions.items import FunctionItems
-from potluck.provider.functions.session import ItemsAnswer, TitledLog
+from potluck.provider.functions.session import InterpreterSession, ItemsAnswer, TitledLog
 from potluck.provider.sandbox.driver import Confinement, RunOutcome, StopRequested
 from potluck.wire import item_file
 
@@ -33,6 +34,7 @@ _MOST_FRAME_ITEMS = 4_096
 _FRAMES_AHEAD = 2  # sent before the first of them is answered
 # How long a released run continues with the items that it has; the rest is returned.
 _RELEASED_SECONDS = 0.5
+_CANCELLED = RunOutcome(EndReason.CANCELLED, "the call was cancelled")
 
 
 class CallArguments:
@@ -83,6 +85,8 @@ class StreamCalls(FunctionItems):
         self._unsent: deque[ItemRange] = deque()
         self._has_unsent, self._has_news = asyncio.Event(), asyncio.Event()
         self._is_ending = False
+        self._cancelled: set[int] = set()  # that were sent and have no outcome
+        self._interpreter: Interpreter | None = None  # that serves now
         self._work_seconds, self._done = 0.0, 0
         feed.listen(self._take_new)
 
@@ -127,8 +131,53 @@ class StreamCalls(FunctionItems):
             part = ItemRange(new.start, new.end)
             self._left.append(part)
             self._unsent.append(part)
+        for cancelled in self._feed.take_cancelled():
+            self._cancel(cancelled)
         self._has_unsent.set()
         self._has_news.set()
+
+    def _cancel(self, cancelled: ItemRange) -> None:
+        """Skips what was not sent. The first of all is as good as sent: its answer is awaited."""
+        if not self._left:
+            return
+        head = self._left[0].start
+        end_of_sent = self._unsent[0].start if self._unsent else self._left[-1].end
+        skipped = ItemRange(max(cancelled.start, end_of_sent, head + 1), cancelled.end)
+        for parts in (self._left, self._unsent):
+            kept = [part for whole in parts for part in _without(whole, skipped)]
+            parts.clear()
+            parts.extend(kept)
+        self._calls.remove(skipped)
+        self._cancelled.update(range(max(cancelled.start, head), min(cancelled.end, skipped.start)))
+        self._stop_cancelled()
+
+    def _note_running(self, session: InterpreterSession, item: int) -> None:
+        super()._note_running(session, item)
+        self._stop_cancelled()
+
+    def _stop_cancelled(self) -> None:
+        """Stops the call that runs, if it is cancelled. Most end before they are known to run."""
+        is_known = self._running is not None and self._running == self._left[0].start
+        if is_known and self._running in self._cancelled and self._interpreter is not None:
+            self._interpreter.touch(_CANCELLED)
+
+    async def _run(self, interpreter: Interpreter) -> RunOutcome | None:
+        self._interpreter = interpreter
+        try:
+            return await super()._run(interpreter)
+        finally:
+            self._interpreter = None
+
+    def _can_continue_after(self, broken: RunOutcome) -> bool:
+        """What was sent and is cancelled is not sent again."""
+        can_continue = True
+        if broken.reason is not EndReason.CANCELLED:
+            can_continue = super()._can_continue_after(broken)
+        for item in self._cancelled:
+            cancelled = ItemRange(item, item + 1)
+            self._left = deque(part for whole in self._left for part in _without(whole, cancelled))
+        self._cancelled.clear()
+        return can_continue
 
     async def _send(self, interpreter: Interpreter, left: list[ItemRange]) -> None:
         """Sends frames as items come, a few ahead of the answers, until the run ends."""
@@ -174,8 +223,17 @@ class StreamCalls(FunctionItems):
     def _pop(self, count: int) -> None:
         first = self._left[0]
         self._calls.remove(ItemRange(first.start, first.start + count))
+        self._cancelled.difference_update(range(first.start, first.start + count))
         super()._pop(count)
 
     def _outcome(self, broken: RunOutcome | None = None) -> RunOutcome:
         """The time between calls is not work."""
         return replace(super()._outcome(broken), run_seconds=self._work_seconds)
+
+
+def _without(whole: ItemRange, skipped: ItemRange) -> list[ItemRange]:
+    if skipped.start >= skipped.end:
+        return [whole]
+    before = ItemRange(whole.start, min(whole.end, skipped.start))
+    behind = ItemRange(max(whole.start, skipped.end), whole.end)
+    return [part for part in (before, behind) if part.start < part.end]

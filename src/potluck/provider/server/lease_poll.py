@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from potluck.provider.event import Event, Granted, ItemsGranted, LeaseLost, Released
+from potluck.provider.event import Event, Granted, ItemsCancelled, ItemsGranted, LeaseLost, Released
 from potluck.provider.server.heartbeat import HeartbeatContent, Pulse
 from potluck.provider.server.server_client import ListStreams, NodeServerClient
 from potluck.wire.provider import Heartbeat, LeasesGranted
@@ -73,5 +73,6 @@ def _events(answer: LeasesGranted) -> list[Event]:
         *(LeaseLost(attempt_id) for attempt_id in answer.stop),
         *(Granted(grant) for grant in answer.grants),
         *(ItemsGranted(items) for items in answer.items),
+        *(ItemsCancelled(items) for items in answer.cancelled),
         *(Released(attempt_id) for attempt_id in answer.released),
     ]

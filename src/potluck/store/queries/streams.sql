@@ -24,14 +24,19 @@ SELECT * FROM accept_items(
 SELECT refill_stream(:task_id, :times.ahead_seconds, :times.funded_seconds)
 
 -- name: fetch
--- New items of standing attempts with their inputs, in order, and whether an attempt is released. At
--- most `limit` batches: the next answer has the rest.
+-- New items of standing attempts with their inputs, in order, whether an attempt is released, and which of
+-- its items are cancelled, if the node knows of fewer. At most `limit` batches: the next answer has the rest.
 SELECT attempts.id, task_id, released_at IS NOT NULL AS is_released,
     lower(part) AS start, upper(part) AS "end", batch.start AS batch_start, batch."end" AS batch_end,
-    batch.sealed_inputs
-FROM unnest(:positions[].attempt_id::text[], :positions[].next_item::integer[])
-    AS known (id, next_item)
+    batch.sealed_inputs, CASE WHEN known.cancelled < (
+        SELECT sum(upper(each) - lower(each)) FROM unnest(gone.items) AS each) THEN gone.items END AS cancelled
+FROM unnest(:positions[].attempt_id::text[], :positions[].next_item::integer[],
+    :positions[].cancelled::integer[]) AS known (id, next_item, cancelled)
 JOIN attempts ON attempts.id = known.id
+CROSS JOIN LATERAL (
+    SELECT tasks.cancelled * int4multirange(attempts.items) AS items
+    FROM tasks WHERE tasks.id = attempts.task_id OFFSET 0
+) AS gone
 LEFT JOIN LATERAL unnest(remaining * int4multirange(int4range(known.next_item, NULL)))
     AS part ON true
 LEFT JOIN LATERAL (
@@ -115,7 +120,7 @@ UPDATE attempts SET released_at = now() FROM live WHERE attempts.id = live.id
 SELECT tasks.state AS task_state, tasks.pending @> :item::integer AS is_pending,
     tasks.cancelled @> :item AS is_cancelled,
     failed.reason, failed.detail, failed.exit_code, failed.sealed_last_lines,
-    live.id AS attempt_id, live.state AS attempt_state, lower(live.remaining) = :item AS is_next
+    live.id AS attempt_id, live.node_id, live.state AS attempt_state, lower(live.remaining) = :item AS is_next
 FROM tasks
 LEFT JOIN failed_items AS failed
     ON failed.task_id = tasks.id AND failed.item = :item AND failed.is_final

@@ -21,7 +21,7 @@ from potluck.store.sql_files import load
 from potluck.store.tasks.function_results import VALUE, row_name
 from potluck.store.tasks.last_lines import ITEM_LINES, open_lines
 from potluck.wire import item_file
-from potluck.wire.provider import CallPosition, GrantedItems, ReturnedItems
+from potluck.wire.provider import CallPosition, CancelledItems, GrantedItems, ReturnedItems
 
 _sql = load("streams")
 # Where inputs are sealed; the row is the task's id and the first item.
@@ -72,6 +72,7 @@ class NodeItems(Struct, frozen=True):
 
     items: list[GrantedItems]
     released: list[AttemptId]
+    cancelled: list[CancelledItems]
 
 
 class LockedStream(Struct, frozen=True):
@@ -162,7 +163,7 @@ async def fetch(
     owner: Owner,
     positions: Sequence[CallPosition],
 ) -> NodeItems:
-    """New items of these attempts of the node."""
+    """New items of these attempts of the node, and what has become of those that it has."""
     rows = await connection.fetch(
         *_sql.fetch(
             node_id=node_id,
@@ -176,7 +177,9 @@ async def fetch(
     with_inputs = [row for row in rows if row["batch_start"] is not None]
     items = [_granted(vault, row, opened) for row in with_inputs]
     released = sorted({row["id"] for row in rows if row["is_released"]})
-    return NodeItems(items, released)
+    gone = {row["id"]: row["cancelled"] for row in rows if row["cancelled"]}
+    cancelled = [CancelledItems(id_, [*item_ranges(items)]) for id_, items in gone.items()]
+    return NodeItems(items, released, cancelled)
 
 
 def _granted(vault: Vault, row: Any, opened: dict[tuple[str, int], list[bytes]]) -> GrantedItems:
@@ -239,6 +242,7 @@ class CallState(Struct, frozen=True):
     exit_code: int | None = None
     last_lines: str = ""
     attempt_id: AttemptId | None = None  # that has it to do
+    node_id: NodeId | None = None  # of that attempt
     is_next: bool = False  # it is the first of them: it runs, or will next
 
 
@@ -258,7 +262,8 @@ async def find_call(
     if row["attempt_id"] is not None:
         is_running = row["attempt_state"] == AttemptState.RUNNING
         state = TaskState.RUNNING if is_running else TaskState.ASSIGNED
-        return CallState(state, attempt_id=row["attempt_id"], is_next=row["is_next"])
+        holder = row["attempt_id"], row["node_id"]
+        return CallState(state, None, "", None, "", *holder, is_next=row["is_next"])
     if row["is_pending"]:
         task_state = TaskState(row["task_state"])
         return CallState(task_state if task_state.is_final else TaskState.QUEUED)
@@ -266,7 +271,8 @@ async def find_call(
 
 
 async def cancel_item(connection: Connection, task_id: TaskId, item: int) -> None:
-    """Of a locked stream; an attempt that has it to do does not have it any more."""
+    """Of a locked stream; an attempt that has it to do does not have it any more, and its node
+    learns this from its poll."""
     await connection.execute(*_sql.cancel_item(task_id=task_id, item=item))
 
 

@@ -12,6 +12,7 @@ from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import EndReason, ItemRange, TaskState
 from potluck.model.task_spec import FunctionSpec, ScriptSpec
 from potluck.model.usage import Usage
+from potluck.server import topics
 from potluck.server.flow.housekeeping.close_streams import close_streams_once
 from potluck.server.flow.housekeeping.expire import expire_once
 from potluck.server.flow.lease import lease
@@ -26,6 +27,7 @@ from potluck.wire.consumer import RetryTask, TaskView
 from potluck.wire.provider import (
     AcquireLeases,
     CallPosition,
+    CancelledItems,
     Finished,
     Grant,
     ItemOutcome,
@@ -56,8 +58,10 @@ async def add(pool: Pool, task_id: TaskId, start: int, *values: bytes) -> int:
     return (await append.append(pool.services, pool.alice, task_id, new)).items
 
 
-async def poll(pool: Pool, node_id: NodeId, grant: Grant, next_item: int) -> LeasesGranted:
-    known = (CallPosition(grant.attempt_id, next_item),)
+async def poll(
+    pool: Pool, node_id: NodeId, grant: Grant, next_item: int, cancelled: int = 0
+) -> LeasesGranted:
+    known = (CallPosition(grant.attempt_id, next_item, cancelled),)
     asked = AcquireLeases((lease_of(grant),), wait_seconds=0, streams=known)
     return await lease.acquire(pool.services, pool.bobs, node_id, asked)
 
@@ -397,6 +401,19 @@ async def test_a_call_is_cancelled_wherever_it_is(pool: Pool) -> None:
     with pytest.raises(NotFound):
         await calls.cancel(pool.services, pool.bob, task_id, 3)
     await pool.check()
+
+
+async def test_a_node_learns_once_that_a_call_which_it_has_is_cancelled(pool: Pool) -> None:
+    node_id, grant, task_id = await begun(pool)
+    await add(pool, task_id, 1, b"1", b"2", b"3")
+    assert not (await poll(pool, node_id, grant, 4)).cancelled
+    async with pool.services.live.listen(topics.node(node_id)) as listener:
+        await calls.cancel(pool.services, pool.alice, task_id, 2)
+        assert await listener.wait(10)
+    answer = await poll(pool, node_id, grant, 4)
+    assert answer.cancelled == [CancelledItems(grant.attempt_id, [ItemRange(2, 3)])]
+    assert not answer.stop, "the calls around it continue"
+    assert not (await poll(pool, node_id, grant, 4, cancelled=1)).cancelled
 
 
 async def test_a_call_that_runs_is_stopped_with_its_attempt_and_the_stream_goes_on(

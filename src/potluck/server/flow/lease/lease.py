@@ -169,7 +169,7 @@ async def acquire(
             if grants or gone or is_over or new != NO_ITEMS:
                 return LeasesGranted(
                     *(grants, gone, settings.lease_seconds, leases_now.has_wishes),
-                    *(new.items, new.released, took_beat),
+                    *(new.items, new.released, took_beat, new.cancelled),
                 )
             # New items of a standing lease do not change what is live: each such poll looks itself.
             if positions:

@@ -23,7 +23,7 @@ from potluck.store.tasks.streams import NodeItems
 from potluck.wire import item_file
 from potluck.wire.provider import CallPosition, Grant
 
-NO_ITEMS = NodeItems([], [])
+NO_ITEMS = NodeItems([], [], [])
 
 
 async def fetch_items(

@@ -1,8 +1,9 @@
 """Single items of arrays, such as calls of a stream, as if each were a task: `task#item`.
 
 A call can be seen, cancelled and retried by itself. One that waits is taken out of the queue. One
-that runs ends with the attempt that runs it; the other calls of that attempt go back to the queue,
-and a retry is a task of its own.
+that runs ends with the attempt that runs it; the other calls of that attempt go back to the queue.
+One that a node has for later is skipped there, or stopped if it has begun meanwhile. A retry is a
+task of its own.
 """
 
 from datetime import datetime
@@ -110,7 +111,8 @@ async def cancel(services: Services, account_id: AccountId, task_id: TaskId, ite
             )
         if call.state is not TaskState.CANCELLED:
             await streams.cancel_item(connection, task_id, item)
-            node_ids = await _stop(services, connection, call)
+            node_ids = [] if call.node_id is None else [call.node_id]
+            await _stop(services, connection, call)
             if not stream.is_open:
                 left = await streams.lock(connection, task_id, account_id)
                 assert left is not None
@@ -123,15 +125,14 @@ async def cancel(services: Services, account_id: AccountId, task_id: TaskId, ite
     return shown_call
 
 
-async def _stop(services: Services, connection: Connection, call: CallState) -> list[NodeId]:
+async def _stop(services: Services, connection: Connection, call: CallState) -> None:
     """Ends the attempt that runs the call now; one that has it for later continues without it."""
     if call.attempt_id is None or not call.is_next:
-        return []
+        return
     locked = await attempts.lock_for_end(connection, call.attempt_id)
     assert locked is not None, "its task is locked"
     change = end(AttemptChange(locked), EndReason.CANCELLED, retry_wait(services))
     await write_changes(services, connection, [change])
-    return [locked.node_id]
 
 
 async def retry(
