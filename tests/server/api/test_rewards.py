@@ -36,8 +36,11 @@ class Paying:
         asyncio.run(self._set_aside())
 
     async def _set_aside(self) -> None:
+        """Once the server has opened its first epoch: it opens none where there is one."""
         connection = await asyncpg.connect(self.database_url)
         try:
+            while not await connection.fetchval("SELECT count(*) FROM epochs"):
+                await asyncio.sleep(0.02)
             await connection.execute(
                 PAYOUT_LATE.replace("ORDER BY id LIMIT 1", f"WHERE address = '{PAYEE.address}'")
             )

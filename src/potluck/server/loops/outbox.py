@@ -5,7 +5,6 @@ batches. Up to where events are announced is written once a second at most.
 """
 
 import asyncio
-import time
 
 from potluck.server import topics
 from potluck.server.flow.notify.notify import OutboxBatch, notify_once, record_announced
@@ -38,7 +37,7 @@ class OutboxLoop:
         return batch
 
     async def _record(self) -> None:
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         if self._announced != self._recorded and now >= self._recorded_at + _RECORD_SECONDS:
             await record_announced(self._services, self._announced)
             self._recorded, self._recorded_at = self._announced, now
