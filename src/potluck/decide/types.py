@@ -79,6 +79,7 @@ class FreeNode(Struct, frozen=True):
     kinds: frozenset[str] = frozenset(TaskKind)  # of tasks that the sandbox runs
     containers: SandboxStrength | None = None  # of the sandbox for images, if it is another one
     python: str = ""  # such as "3.11.2"
+    more_pythons: tuple[str, ...] = ()  # that the node fetches when one is required
     wallet: str = ""  # of its owner, in lower case
     own_images_only: bool = False  # whether `containers` serves its owner only
     takes_stdin: bool = True

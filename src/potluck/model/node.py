@@ -83,6 +83,7 @@ class SandboxReport(Struct, frozen=True):
 # A task whose disk is in memory has at least so many times as much memory. So all such tasks of a
 # node together have no more disk than a part of the memory that it offers.
 MEMORY_PER_DISK = 3
+MOST_PYTHONS = 32
 
 
 class NodeDescription(Struct, frozen=True):
@@ -104,3 +105,5 @@ class NodeDescription(Struct, frozen=True):
     others_disk_in_memory: bool = False
     # The part of a GPU's share of cores, memory and disk that its task gets without requesting it.
     gpu_share: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    # Versions that a task can have here instead: the node fetches them when one is required.
+    more_pythons: Annotated[tuple[ShortText, ...], Meta(max_length=MOST_PYTHONS)] = ()

@@ -91,6 +91,7 @@ class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     others_on_disk: bool | UnsetType | None = UNSET
     network_month_bytes: NetworkBytes | UnsetType | None = UNSET  # of all tasks in a month
     gpu_share: GpuShare | UnsetType | None = UNSET  # of the node, for tasks with a whole GPU
+    fetches_pythons: bool | UnsetType | None = UNSET  # versions that tasks require
 
 
 class Order(StrEnum):

@@ -105,7 +105,11 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
         metering = Metering(settings)
         announce = metering.count_announced(announce)
-        may = (lambda: rules.limits.pulls_images, lambda: rules.limits.others_on_disk)
+        may = (
+            lambda: rules.limits.pulls_images,
+            lambda: rules.limits.others_on_disk,
+            lambda: rules.limits.fetches_pythons,
+        )
         volumes = VolumeCache(settings.data_directory / "volumes", settings.volumes_bytes)
         egress = Egress(settings.data_directory, throttle)
         rules.network_used_bytes = egress.committed_bytes
@@ -147,6 +151,7 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
     offer = NodeOffer(
         *(settings, local.detection.devices, workshop.report, local.rules, workshop.containers),
         workshop.volumes.offered_bytes,
+        workshop.pythons,
     )
     offer.held_bytes = workshop.driver.held_bytes
 

@@ -1,5 +1,6 @@
 """The sandbox that attempts run in, with the preparation of their dependencies and files."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -10,8 +11,11 @@ from potluck.model.node import SandboxReport
 from potluck.model.task_spec import ContainerSpec
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.attempt.usage_meter import ReadSpent
+from potluck.provider.dependencies.installer import find_uv
 from potluck.provider.dependencies.package_index import PackageIndex, parse_hosts
 from potluck.provider.dependencies.preparer import Preparer
+from potluck.provider.dependencies.python_list import PythonList, list_versions
+from potluck.provider.dependencies.pythons import PythonSource
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.detect.report import Detection
 from potluck.provider.devices.offer import MEMORY_SHARE, usable_memory_bytes
@@ -35,6 +39,7 @@ class Execution(Struct, frozen=True):
     volumes: VolumeCache
     report: SandboxReport
     containers: SandboxReport | None = None  # of the container engine, if it is another driver
+    pythons: tuple[str, ...] = ()  # versions that can be fetched, if the owner allows it
 
     async def reap(self) -> None:
         """Cleans up after an earlier process. Called before anything runs."""
@@ -99,13 +104,17 @@ async def open_execution(
     egress: Egress,
     may_pull: Callable[[], bool],
     may_others_use_disk: Callable[[], bool],
+    may_fetch_pythons: Callable[[], bool],
     observe: ObserveStart | None,
     volumes: VolumeCache,
     sandbox: str,
 ) -> Execution:
     directory = settings.data_directory / "sandbox"
     site = DriverSite(directory, settings.name, settings.docker_url, may_pull, may_others_use_disk)
-    chosen = await choose(site, sandbox)
+    pythons = PythonList(settings.python_list_url)
+    chosen, versions = await asyncio.gather(
+        choose(site, sandbox), list_versions(find_uv(), pythons)
+    )
     driver = chosen.driver if observe is None else _timed(chosen, observe)
     preparer = Preparer(
         driver,
@@ -115,9 +124,11 @@ async def open_execution(
         PrepareSettings(
             allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
         ),
+        PythonSource(pythons, versions, may_fetch_pythons),
     )
     cache = FileCache(settings.data_directory / "files", settings.files_bytes)
-    return Execution(driver, preparer, cache, egress, volumes, chosen.report, chosen.containers)
+    reports = (chosen.report, chosen.containers)
+    return Execution(driver, preparer, cache, egress, volumes, *reports, versions)
 
 
 def _timed(chosen: ChosenSandbox, observe: ObserveStart) -> TimedDriver:

@@ -37,6 +37,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     index_url: str = "https://pypi.org/simple"
     # Further hosts that serve the index's files: `name` or `name:port`, separated by commas.
     index_hosts: str = ""
+    # Another list of Pythons to fetch (`fetch_python`), in the format of uv's
+    # `--python-downloads-json-url`, with files on the same host; by default uv's own list.
+    python_list_url: str = ""
     # Build dependencies that have no wheel; their code then runs in the installation sandbox.
     allow_builds: bool = False
     # Disk for installed dependencies; the least recently used are deleted first. A tenth of the

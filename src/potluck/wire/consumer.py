@@ -257,6 +257,7 @@ class NodeView(Struct, frozen=True):
     python_version: str = ""  # functions are pickled for this version
     cordoned_at: datetime | None = None  # since when an admin lets it have no new work
     cordoned_for: str = ""  # the admin's reason
+    more_pythons: tuple[str, ...] = ()  # versions that it fetches when a task requires one
 
 
 class DeviceUse(Struct, frozen=True):

@@ -291,7 +291,7 @@ def for_earlier_server(message: Struct) -> Struct:
             sandbox = replace(node.sandbox, takes_stdin=False)
             devices = tuple(map(_earlier_device, node.devices))
             known = replace(node, sandbox=sandbox, devices=devices, volumes_bytes=0)
-            earlier = replace(known, others_disk_in_memory=False, gpu_share=1.0)
+            earlier = replace(known, others_disk_in_memory=False, gpu_share=1.0, more_pythons=())
             return replace(message, description=_with_safe_disk(earlier, node))
         case Heartbeat():
             return replace(message, receipts=(), volumes=())

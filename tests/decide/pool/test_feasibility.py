@@ -32,6 +32,7 @@ REFUSED = [
     ({"python": ">=3.12"}, {"python": "3.11.2"}, Refusal.PYTHON),
     ({"python": ">=3.12"}, {}, Refusal.PYTHON),
     ({"python": ">=3.12"}, {"python": "unknown"}, Refusal.PYTHON),
+    ({"python": "3.12"}, {"python": "3.11.2", "more_pythons": ("3.13.1",)}, Refusal.PYTHON),
     ({"sandbox": SandboxStrength.KERNEL}, {"sandbox": SandboxStrength.NAMESPACES}, Refusal.SANDBOX),
     ({"labels": ("region=eu",)}, {"labels": frozenset({"region=us"})}, Refusal.LABELS),
     ({"stdin": True}, {"takes_stdin": False}, Refusal.STDIN),
@@ -136,6 +137,7 @@ def test_a_model_pattern_matches_any_part_in_any_case(pattern: str) -> None:
             {"containers": SandboxStrength.KERNEL, "sandbox": SandboxStrength.NAMESPACES},
         ),
         ({"kind": "function", "python": "3.11"}, {"python": "3.11"}),
+        ({"python": ">=3.12"}, {"python": "3.11.2", "more_pythons": ("3.10.4", "3.13.1")}),
     ],
 )
 def test_whom_it_is_for_and_what_runs_it(wanted: dict[str, Any], offered: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from potluck.model.task import GIB, MIB, Limits
 from potluck.provider.dependencies.outcome import Environment
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.preparer import Preparer
+from potluck.provider.dependencies.pythons import PythonSource
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.egress.egress import Egress
 from potluck.provider.egress.serving_socket import leftover_directories
@@ -30,12 +31,15 @@ class Kitchen:
         self.directory = directory
         self.index = index
         self.said = bytearray()
+        self.pythons = PythonSource()
         self.restart()
 
     def restart(self, settings: PrepareSettings | None = None) -> None:
         """A new life of the provider, on the same directory."""
         self.egress = Egress(self.directory, Throttle())
-        self.preparer = Preparer(self.driver, self.directory, self.index, self.egress, settings)
+        self.preparer = Preparer(
+            *(self.driver, self.directory, self.index, self.egress, settings, self.pythons)
+        )
 
     async def prepare(
         self,

@@ -1,5 +1,6 @@
 """How much disk a node offers: never more than is free, and in memory only what memory can hold."""
 
+import platform
 import shutil
 from pathlib import Path
 
@@ -43,6 +44,22 @@ def test_a_reserve_stays_free(tmp_path: Path) -> None:
     assert free == MIB or disk.free - free == pytest.approx(
         min(disk.total // 10, 5 * GIB), abs=2 * GIB
     )
+
+
+def test_pythons_that_can_be_fetched_are_offered_if_the_owner_allows_it(tmp_path: Path) -> None:
+    settings = ProviderSettings(url="http://a", data_directory=tmp_path, name="n")
+    file = tmp_path / "provider.toml"
+    fetchable = ("3.10.4", platform.python_version(), "3.99.1")
+    for text, report, offered in (
+        ("", IMAGES, ()),
+        ("fetch_python = true", IMAGES, ("3.10.4", "3.99.1")),
+        ("fetch_python = true", UNSAFE, ()),
+    ):
+        file.write_text(text)
+        rules = OwnerRules(file, settings)
+        rules.know([CPU])
+        offer = NodeOffer(settings, [CPU], report, rules, pythons=fetchable)
+        assert offer.describe().more_pythons == offered
 
 
 def test_the_offer_follows_the_free_space(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ export function MachinePage() {
         <Section title="Machine">
           <Facts
             items={[
-              ["Platform", `${view.platform}, Python ${view.python_version}`],
+              ["Platform", `${view.platform}, Python ${[view.python_version, ...view.more_pythons].join(", ")}`],
               ["Offered", `${plural(view.cores, "core")}, ${formatBytes(view.memory_bytes)} of memory, ${formatBytes(view.disk_bytes)} of disk`],
               ["In use", `${view.load_percent === null ? "–" : `${view.load_percent.toFixed(0)} % load`}${view.memory_used_bytes === null ? "" : `, ${formatBytes(view.memory_used_bytes)} of memory`}`],
               ["Sandbox", `${view.sandbox.driver}: memory by ${view.sandbox.memory}, processes by ${view.sandbox.processes}, system calls by ${view.sandbox.syscalls}`],

@@ -198,9 +198,10 @@ class Dispatch:
         if self._is_python_checked:
             return
         versions = {
-            ".".join(node.python_version.split(".")[:2])
+            ".".join(version.split(".")[:2])
             for node in self.client.resources.nodes()
             if node.state is NodeState.ONLINE and TaskKind.FUNCTION in node.sandbox.kinds
+            for version in (node.python_version, *node.more_pythons)
         }
         if versions and PYTHON not in versions:
             available = ", ".join(sorted(versions))

@@ -271,7 +271,8 @@ def _sandboxes(node: FreeNode, asked: TaskCounts) -> dict[str, str]:
 
 def _pythons(node: FreeNode, asked: TaskCounts) -> dict[str, str]:
     wanted = _named(lambda task: _as_list(task.requirements.python))(node, asked)
-    return {**wanted, "has": node.python or "an unknown version"}
+    versions = ", ".join((node.python, *node.more_pythons))
+    return {**wanted, "has": versions or "an unknown version"}
 
 
 def _lacking(node: FreeNode, asked: TaskCounts, labels: frozenset[str]) -> dict[str, str]:

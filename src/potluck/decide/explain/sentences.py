@@ -34,8 +34,8 @@ _SENTENCES = {
         "have a weaker sandbox than the task requires",
     ),
     Refusal.PYTHON: (
-        "runs another Python version than the task requires",
-        "run another Python version than the task requires",
+        "has no Python version that the task requires",
+        "have no Python version that the task requires",
     ),
     Refusal.LABELS: ("lacks a label that the task requires", "lack a label that the task requires"),
     Refusal.RELIABILITY: (

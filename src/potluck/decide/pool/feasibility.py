@@ -10,11 +10,11 @@ from enum import StrEnum
 from msgspec import Struct
 
 from potluck.decide.pool.model_patterns import matches_model
-from potluck.decide.pool.python_versions import suits_python
 from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.network.patterns import uncovered
+from potluck.model.python_versions import suits_python
 from potluck.model.task import Requirements
 
 _AVAILABLE = Availability.AVAILABLE
@@ -140,13 +140,17 @@ def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
         return Refusal.STDIN
     if requirements.sandbox is not None and not strength.is_at_least(requirements.sandbox):
         return Refusal.SANDBOX
-    if requirements.python is not None and not suits_python(requirements.python, node.python):
+    if requirements.python is not None and not _has_python(node, requirements.python):
         return Refusal.PYTHON
     if not node.labels.issuperset(requirements.labels):
         return Refusal.LABELS
     if requirements.min_reliability is not None and node.reliability < requirements.min_reliability:
         return Refusal.RELIABILITY
     return None
+
+
+def _has_python(node: FreeNode, required: str) -> bool:
+    return any(suits_python(required, each) for each in (node.python, *node.more_pythons))
 
 
 def _size_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:

@@ -241,6 +241,7 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
     runs = (
         *(node.sandbox, node.kinds, node.containers, node.python, node.own_tasks_only),
         *(node.takes_stdin, node.is_cordoned, node.volumes_bytes, node.others_disk_in_memory),
+        node.more_pythons,
     )
     wallet = node.wallet if node.wallet in asked else ""
     return ProfileKey((owner, totals, node.labels, runs, devices), wallet)

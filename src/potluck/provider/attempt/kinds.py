@@ -1,6 +1,7 @@
 """An attempt that is ready to run; for each kind of task its dependencies and confinement."""
 
 import asyncio
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
 from potluck.model.network.patterns import RAW
+from potluck.model.python_versions import suits_python
 from potluck.model.script import ScriptMetadata, read_metadata
 from potluck.model.task import EndReason
 from potluck.model.task_spec import (
@@ -125,16 +127,20 @@ def _stdin(job: PreparedAttempt) -> Path | None:
     return None if blob is None else job.inputs.path_of(blob)
 
 
-def dependencies_of(spec: TaskSpec) -> ScriptMetadata:
+def dependencies_of(spec: TaskSpec, required: str | None) -> ScriptMetadata:
+    """With the Python that the task requires, if the node's own does not suit."""
     match spec:
         case ScriptSpec():
-            return needs_of(spec)
+            metadata = needs_of(spec)
         case FunctionSpec():
-            return ScriptMetadata(dependencies=spec.dependencies)
+            metadata = ScriptMetadata(dependencies=spec.dependencies)
         case CommandSpec() | ContainerSpec():
             return ScriptMetadata()
         case _:
             assert_never(spec)
+    needed = required or metadata.requires_python  # the first includes the second
+    has_python = needed is None or suits_python(needed, platform.python_version())
+    return replace(metadata, requires_python=None if has_python else needed)
 
 
 def plan_of(job: PreparedAttempt, spec: ScriptSpec | CommandSpec | ContainerSpec) -> RunPlan:

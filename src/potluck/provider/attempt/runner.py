@@ -199,7 +199,7 @@ class Runner:
         return exposed
 
     async def _prepare(self, grant: Grant, log: MaskedLog, tell: Tell) -> Environment:
-        dependencies = dependencies_of(grant.spec)
+        dependencies = dependencies_of(grant.spec, grant.requirements.python)
         if dependencies == ScriptMetadata():
             return SYSTEM_PYTHON
         tell(PrepareBegan(grant.attempt_id))

@@ -9,6 +9,7 @@ import asyncio
 from pathlib import Path
 
 import uv
+from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.model.error import StartFailed
@@ -19,6 +20,7 @@ from potluck.provider.dependencies.directory_size import watch_size
 from potluck.provider.dependencies.lock import check_lock
 from potluck.provider.dependencies.outcome import PrepareFailed, prepare_failed
 from potluck.provider.dependencies.package_index import PackageIndex
+from potluck.provider.dependencies.python_list import PythonList
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.dependencies.staging import Stage, remove_trees
 from potluck.provider.egress.egress import Egress
@@ -99,14 +101,22 @@ _CACHE = ".cache"
 
 _RESOLVE = (
     *(_UV, "pip", "compile", "--generate-hashes", "--no-header", "--no-annotate"),
-    *("--python", PYTHON, f"{WORK}/requirements.in"),
+    f"{WORK}/requirements.in",
 )
-_MAKE_VENV = (_UV, "venv", "--quiet", "--allow-existing", "--python", PYTHON, ENVIRONMENT)
+_MAKE_VENV = (_UV, "venv", "--quiet", "--allow-existing", ENVIRONMENT)
 # The environment is read-only later, so bytecode is compiled now.
 _INSTALL = (
     *(_UV, "pip", "install", "--require-hashes", "--no-deps", "--compile-bytecode"),
     *("--python", INTERPRETER, "--requirements", f"{WORK}/lock.txt"),
 )
+_FETCH_PYTHON = (_UV, "python", "install", "--no-bin", "--install-dir", ENVIRONMENT)
+
+
+class BasePython(Struct, frozen=True):
+    """The interpreter that an environment is made for, and the mounts that it needs."""
+
+    interpreter: str = PYTHON
+    mounts: tuple[Mount, ...] = ()
 
 
 class Installer:
@@ -119,27 +129,49 @@ class Installer:
         self._egress = egress
         self._uv = find_uv()
 
-    async def resolve(self, stage: Stage, metadata: ScriptMetadata, output: Output) -> str:
+    async def resolve(
+        self, stage: Stage, metadata: ScriptMetadata, python: BasePython, output: Output
+    ) -> str:
         """Resolves the lock for these requirements; raises PrepareFailed."""
         files = {"requirements.in": "\n".join([*metadata.dependencies, ""]).encode()}
-        run = self._confinement(stage, "resolve", files, self._only_wheels(_RESOLVE))
-        return check_lock(await self._run(stage, run, output))
+        command = (*self._only_wheels(_RESOLVE), "--python", python.interpreter)
+        run = self._confinement(stage, "resolve", files, command)
+        return check_lock(
+            await self._run(stage, _with_python(run, python), output, self._index_rules())
+        )
 
-    async def install(self, stage: Stage, lock: str, output: Output) -> None:
+    async def install(self, stage: Stage, lock: str, python: BasePython, output: Output) -> None:
         """Installs the lock into the stage's environment; raises PrepareFailed."""
         files = {"lock.txt": lock.encode()}
-        commands = (_MAKE_VENV, self._only_wheels(_INSTALL))
-        await self._run(stage, self._confinement(stage, "install", files, *commands), output)
+        make_venv = (*_MAKE_VENV, "--python", python.interpreter)
+        run = self._confinement(stage, "install", files, make_venv, self._only_wheels(_INSTALL))
+        await self._run(stage, _with_python(run, python), output, self._index_rules())
         await remove_trees(stage.environment / _CACHE)
+
+    async def fetch_python(
+        self, stage: Stage, version: str, source: PythonList, output: Output
+    ) -> None:
+        """Fetches this version into a directory of the stage's; raises PrepareFailed."""
+        command = (*_FETCH_PYTHON, *source.options, version)
+        run = self._confinement(stage, "python", {}, command)
+        allowed = {**run.environment, "UV_PYTHON_DOWNLOADS": "manual"}
+        rules = EgressRules(
+            trusted=source.endpoints(), refusal="It is not a host that Pythons are fetched from."
+        )
+        await self._run(stage, replace(run, environment=allowed), output, rules)
+
+    def _index_rules(self) -> EgressRules:
+        return EgressRules(
+            trusted=self._index.endpoints(), refusal="It is not a host of the package index."
+        )
 
     def _only_wheels(self, command: tuple[str, ...]) -> tuple[str, ...]:
         return command if self._settings.allow_builds else (*command, "--no-build")
 
-    async def _run(self, stage: Stage, confinement: Confinement, output: Output) -> str:
+    async def _run(
+        self, stage: Stage, confinement: Confinement, output: Output, rules: EgressRules
+    ) -> str:
         limits = ProxyLimits(total_bytes=self._settings.download_bytes)
-        rules = EgressRules(
-            trusted=self._index.endpoints(), refusal="It is not a host of the package index."
-        )
         proxy = self._egress.make_proxy(stage.name, rules, limits)
         transcript = Transcript(output)
         await stage.empty()
@@ -198,6 +230,10 @@ class Installer:
             # The owner's index may be on this machine, and is reached by the proxy too.
             **dict.fromkeys(("NO_PROXY", "no_proxy"), ""),
         }
+
+
+def _with_python(run: Confinement, python: BasePython) -> Confinement:
+    return replace(run, mounts=(*run.mounts, *python.mounts))
 
 
 def find_uv() -> Path:

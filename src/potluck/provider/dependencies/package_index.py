@@ -19,21 +19,29 @@ class PackageIndex(Struct, frozen=True):
     hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        parts = _split(self.url)
-        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-            raise _bad(self.url, "is not an http or https address")
-        if "@" in parts.netloc:
-            # A package's build script could read it, if builds are allowed.
-            raise _bad(self.url.split("@")[-1], "must not carry a name or password")
         self.endpoints()  # raises now for invalid hosts, rather than during a task
 
     def endpoints(self) -> frozenset[Endpoint]:
         """Every host and port that an installation may connect to."""
-        parts = _split(self.url)
-        port = _DEFAULT_PORTS[parts.scheme]
-        index = (parts.hostname or "", parts.port or port)
+        index = endpoint_of(self.url, "The package index", "--index-url https://pypi.org/simple")
+        port = _DEFAULT_PORTS[urlsplit(self.url).scheme]
         files = _FILE_HOSTS.get(index[0], ()) + self.hosts
         return frozenset({index, *(_endpoint(host, port) for host in files)})
+
+
+def endpoint_of(url: str, what: str, example: str) -> Endpoint:
+    """The host and port of a web address; raises BadSettings, which names `what` it is."""
+    hint = f"Write it like {example}."
+    parts = _split(url)
+    if parts is None:
+        raise BadSettings(f"{what} {url!r} is not a valid address.", hint)
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+        raise BadSettings(f"{what} {url!r} is not an http or https address.", hint)
+    if "@" in parts.netloc:
+        # A package's build script could read it, if builds are allowed.
+        shown = url.split("@")[-1]
+        raise BadSettings(f"{what} {shown!r} must not carry a name or password.", hint)
+    return parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
@@ -43,7 +51,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 def _endpoint(text: str, default_port: int) -> Endpoint:
     parts = _split(f"//{text}")
-    if not parts.hostname or parts.netloc != text:
+    if parts is None or not parts.hostname or parts.netloc != text:
         raise BadSettings(
             f"{text!r} is not a host name.",
             "Write it like --index-hosts files.example,cdn.example:8080.",
@@ -51,17 +59,11 @@ def _endpoint(text: str, default_port: int) -> Endpoint:
     return parts.hostname, parts.port or default_port
 
 
-def _split(url: str) -> SplitResult:
+def _split(url: str) -> SplitResult | None:
+    """None if it is no valid address."""
     try:
         parts = urlsplit(url)
         _ = parts.port  # parsed only on access; raises ValueError
-    except ValueError as error:
-        raise _bad(url, "is not a valid address") from error
+    except ValueError:
+        return None
     return parts
-
-
-def _bad(text: str, problem: str) -> BadSettings:
-    return BadSettings(
-        f"The package index {text!r} {problem}.",
-        "Write it like --index-url https://pypi.org/simple.",
-    )

@@ -6,12 +6,10 @@ process outside a sandbox ever starts an environment's interpreter or imports fr
 """
 
 import asyncio
-import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -20,10 +18,11 @@ from potluck.model.task import EndReason, Limits
 from potluck.provider.dependencies.directory_size import check_room, check_size, missing_bytes
 from potluck.provider.dependencies.environment_cache import EnvironmentCache, digest
 from potluck.provider.dependencies.installer import INTERPRETER, Installer
+from potluck.provider.dependencies.keyed_locks import KeyedLocks
 from potluck.provider.dependencies.lock import lock_hash
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, Environment, PrepareFailed
 from potluck.provider.dependencies.package_index import PackageIndex
-from potluck.provider.dependencies.python_facts import PythonFacts, check_version, find_python_facts
+from potluck.provider.dependencies.pythons import ChosenPython, Pythons, PythonSource
 from potluck.provider.dependencies.seal import seal
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.dependencies.staging import Stage, remove_trees, staged
@@ -35,7 +34,7 @@ class _EnvironmentRequest(Struct, frozen=True):
     name: str
     account_id: str
     metadata: ScriptMetadata
-    python: PythonFacts
+    python: ChosenPython
     output: Output
 
 
@@ -49,15 +48,18 @@ class Preparer:
         index: PackageIndex,
         egress: Egress,
         settings: PrepareSettings | None = None,
+        pythons: PythonSource | None = None,
     ):
         self._settings = settings or PrepareSettings()
-        self._driver = driver
         self._index = index
         self._installer = Installer(driver, index, self._settings, egress)
         self._cache = EnvironmentCache(directory)
         self._locks = KeyedLocks()
-        self._python: PythonFacts | None = None
-        self._in_use: dict[str, Path] = {}
+        self._pythons = Pythons(
+            *(driver, self._installer, self._cache, self._settings, self._locks),
+            pythons or PythonSource(),
+        )
+        self._in_use: dict[str, set[Path]] = {}
 
     async def reap(self) -> None:
         """Removes unfinished installations of an earlier process; call it once at start."""
@@ -86,7 +88,7 @@ class Preparer:
     def share(self, name: str, other: str) -> None:
         """Lets `other` hold what `name` holds, until `release(other)`."""
         if name in self._in_use:
-            self._in_use[other] = self._in_use[name]
+            self._in_use[other] = set(self._in_use[name])
 
     def release(self, name: str) -> None:
         """The environment may be evicted from now on."""
@@ -95,23 +97,17 @@ class Preparer:
     async def _prepare(
         self, name: str, account_id: str, metadata: ScriptMetadata, output: Output
     ) -> Environment:
-        python = await self._find_python_facts(name)
-        check_version(python, metadata.requires_python)
+        hold = partial(self._hold, name)
+        python = await self._pythons.choose(name, metadata.requires_python, hold, output)
         if not metadata.dependencies:
-            return SYSTEM_PYTHON
+            return _without_packages(python)
         request = _EnvironmentRequest(name, account_id, metadata, python, output)
         async with self._locks.take(account_id, self._requirements(request)):
             return await self._find_or_make(request)
 
-    async def _find_python_facts(self, name: str) -> PythonFacts:
-        async with self._locks.take("python"):
-            if self._python is None:
-                self._python = await find_python_facts(self._driver, name)
-            return self._python
-
     def _requirements(self, request: _EnvironmentRequest) -> str:
         """Identifies a resolution: equal inputs are expected to give the same lock."""
-        python = request.python
+        python = request.python.facts
         return digest(
             *(self._index.url, str(self._settings.allow_builds), python.version, python.platform),
             *request.metadata.dependencies,
@@ -130,7 +126,9 @@ class Preparer:
             await self._make_room()
             check_room(stage.directory)
             if lock is None:
-                lock = await self._installer.resolve(stage, request.metadata, request.output)
+                lock = await self._installer.resolve(
+                    stage, request.metadata, request.python.base, request.output
+                )
                 self._cache.remember(request.account_id, requirements, lock)
             try:
                 environment = await self._find_or_install(request, stage, lock)
@@ -149,39 +147,37 @@ class Preparer:
             return self._find(request, lock) or await self._install(request, stage, lock)
 
     async def _make_room(self) -> None:
-        in_use = set(self._in_use.values())
+        in_use = set().union(*self._in_use.values())
         missing = missing_bytes(self._cache.staging)
         await remove_trees(*self._cache.evict(self._settings.shelf_bytes, missing, in_use))
 
     def _find(self, request: _EnvironmentRequest, lock: str) -> Environment | None:
         if not lock:
-            return SYSTEM_PYTHON  # all markers exclude this platform
-        path = self._cache.find(request.account_id, lock_hash(lock, request.python))
-        return None if path is None else self._hold(request.name, path)
+            return _without_packages(request.python)  # all markers exclude this platform
+        path = self._cache.find(request.account_id, lock_hash(lock, request.python.facts))
+        return None if path is None else self._held(request, path)
 
     async def _install(self, request: _EnvironmentRequest, stage: Stage, lock: str) -> Environment:
-        await self._installer.install(stage, lock, request.output)
-        size = await asyncio.to_thread(seal, stage.environment, request.python.paths)
+        await self._installer.install(stage, lock, request.python.base, request.output)
+        paths = request.python.facts.paths
+        size = await asyncio.to_thread(seal, stage.environment, paths)
         check_size(size, self._settings)
         await asyncio.to_thread(os.sync)
         # No await from here on, so that a cancellation leaves no incomplete entry.
-        key = lock_hash(lock, request.python)
+        key = lock_hash(lock, request.python.facts)
         path = self._cache.place(stage.directory, request.account_id, key, size)
-        return self._hold(request.name, path)
+        return self._held(request, path)
 
-    def _hold(self, name: str, path: Path) -> Environment:
-        self._in_use[name] = path
-        return Environment(INTERPRETER, (Mount(path, ENVIRONMENT),))
+    def _hold(self, name: str, path: Path) -> None:
+        self._in_use.setdefault(name, set()).add(path)
+
+    def _held(self, request: _EnvironmentRequest, path: Path) -> Environment:
+        self._hold(request.name, path)
+        own = Mount(path, ENVIRONMENT)
+        return Environment(INTERPRETER, (own, *request.python.base.mounts))
 
 
-class KeyedLocks:
-    """A lock for each key, which exists as long as it is held or awaited."""
-
-    def __init__(self) -> None:
-        self._locks: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
-
-    @contextlib.asynccontextmanager
-    async def take(self, *key: str) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(key, asyncio.Lock())
-        async with lock:
-            yield
+def _without_packages(python: ChosenPython) -> Environment:
+    if python.path is None:
+        return SYSTEM_PYTHON
+    return Environment(python.base.interpreter, python.base.mounts)

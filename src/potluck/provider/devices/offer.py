@@ -63,7 +63,9 @@ class NodeOffer:
         rules: OwnerRules,
         containers: SandboxReport | None = None,
         volumes_bytes: Callable[[], int] = int,
+        pythons: tuple[str, ...] = (),
     ) -> None:
+        self._pythons = pythons
         self._volumes_bytes = volumes_bytes
         self._settings = settings
         self._devices = {device.uuid: device for device in devices}
@@ -92,7 +94,15 @@ class NodeOffer:
             containers=self.containers if self._rules.limits.has_containers else None,
             # Without a sandbox nothing is mounted.
             volumes_bytes=0 if self.sandbox.driver == "none" else self._volumes_bytes(),
+            more_pythons=self._offered_pythons(),
         )
+
+    def _offered_pythons(self) -> tuple[str, ...]:
+        """What is fetched runs in a sandbox only, and replaces no Python that is there."""
+        if self.sandbox.driver == "none" or not self._rules.limits.fetches_pythons:
+            return ()
+        own = platform.python_version()
+        return tuple(version for version in self._pythons if version != own)
 
     def registered(self, node_id: NodeId) -> RegistrationDone:
         described = self.describe()

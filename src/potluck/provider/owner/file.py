@@ -47,6 +47,7 @@ class NodeLimits(Struct, frozen=True):
     network_month_bytes: int | None = None  # that all tasks together move in a month
     # The part of a GPU's share of cores, memory and disk that its task gets without requesting it.
     gpu_share: float = 1.0
+    fetches_pythons: bool = False  # whether Pythons that tasks require are downloaded
 
 
 class OwnerValues(Struct, frozen=True):

@@ -381,6 +381,11 @@ KEYS: tuple[OwnerSetting, ...] = (
         "Let tasks of other accounts use the disk where only a watchdog limits them; no: memory.",
         "yes",
     ),
+    _node_flag(
+        *("fetch_python", "fetches_pythons"),
+        "Download another version of Python when a task requires it.",
+        "yes",
+    ),
     OwnerSetting(
         "network_per_month",
         "network_month_bytes",

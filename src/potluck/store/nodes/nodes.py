@@ -50,6 +50,7 @@ class _ShownDescription(Struct, frozen=True):
     potluck_version: ShortText
     python_version: ShortText
     sandbox: SandboxReport
+    more_pythons: tuple[ShortText, ...] = ()
 
 
 async def find_registered(
@@ -248,6 +249,7 @@ def _view(row: Any, devices: list[DeviceView], is_mine: bool, pending: list[Wish
         own_tasks_only=row["own_tasks_only"],
         wishes=pending,
         python_version=node.python_version,
+        more_pythons=node.more_pythons,
         cordoned_at=row["cordoned_at"],
         cordoned_for=row["cordoned_for"],
     )

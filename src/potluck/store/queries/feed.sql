@@ -127,7 +127,8 @@ LEFT JOIN LATERAL (
         coalesce((description ->> 'volumes_bytes')::bigint, 0) AS volumes_bytes, held_volumes,
         coalesce((description ->> 'others_disk_in_memory')::boolean, false)
             AS others_disk_in_memory,
-        coalesce((description ->> 'gpu_share')::float8, 1) AS gpu_share
+        coalesce((description ->> 'gpu_share')::float8, 1) AS gpu_share,
+        coalesce(description -> 'more_pythons', '[]') AS more_pythons
     FROM nodes JOIN accounts ON accounts.id = account_id
     WHERE nodes.id = wanted.id AND state = 'online' AND is_polling
 ) AS offered ON true

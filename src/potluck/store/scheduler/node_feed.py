@@ -162,6 +162,7 @@ class NodeFeed:
             held_volumes=frozenset(row["held_volumes"]),
             others_disk_in_memory=row["others_disk_in_memory"],
             gpu_share=row["gpu_share"],
+            more_pythons=codec.decode_stored(row["more_pythons"], tuple[str, ...]),
         )
 
     def _running(self, node_id: NodeId, attempt: "_Attempt") -> RunningAttempt:

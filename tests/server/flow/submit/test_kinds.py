@@ -142,6 +142,18 @@ async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
     assert {grant.task_id for grant in held} >= {told[1].id, told[3].id}
 
 
+async def test_a_node_gets_tasks_for_pythons_that_it_fetches(pool: Pool) -> None:
+    spec = ScriptSpec("a.py", "# /// script\n# requires-python = '>=3.13'\n# ///\n")
+    task = await submit.submit(pool.services, pool.alice, TaskRequest(spec), None)
+    node = await pool.offer(python_version="3.11.2")
+    await pool.plan()
+    waiting = (await task_stream.view(pool.services, pool.alice, task.id)).waiting
+    assert waiting is not None and waiting.code == "python"
+    await pool.offer(node.node_id, python_version="3.11.2", more_pythons=("3.13.1",))
+    await pool.plan()
+    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [task.id]
+
+
 @pytest.mark.parametrize("missing", ["memory", "processes"])
 async def test_a_sandbox_without_a_limit_serves_its_owner_only(pool: Pool, missing: str) -> None:
     """Whatever the node claims: it registers as one that takes every account's tasks."""

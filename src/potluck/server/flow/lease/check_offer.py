@@ -15,6 +15,7 @@ from potluck.wire.signing.address import checksummed
 _NODE_FIELDS = (
     *("cores", "memory_bytes", "disk_bytes", "bandwidth_bytes_per_second", "sandbox"),
     *("has_containers", "images", "pulls_images", "others_on_disk", "gpu_share"),
+    "fetches_pythons",
 )
 # Per node: every account with terms of its own is planned separately on all nodes.
 _MAX_WALLETS = 1_000

@@ -1,4 +1,4 @@
-"""Whether the Python of a node is one that a task requires.
+"""Whether a Python is one that a task requires.
 
 A pickled function requires one minor version, such as "3.11"; a script may require a range, such as
 ">=3.11,<3.14". Each pair is compared once, however many tasks and nodes have it.

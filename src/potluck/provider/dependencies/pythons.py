@@ -1,0 +1,132 @@
+"""The Pythons of a node: the sandbox's own, and others that are fetched when a task requires one.
+
+A fetched Python depends on its version only, nothing of an account takes part in fetching it, and
+uv checks its hash. So all accounts share it, read-only, in the cache of the environments.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+from packaging.version import Version
+
+from potluck.model.python_versions import suits_python
+from potluck.provider.dependencies.directory_size import check_room, check_size
+from potluck.provider.dependencies.environment_cache import EnvironmentCache, digest
+from potluck.provider.dependencies.installer import BasePython, Installer
+from potluck.provider.dependencies.keyed_locks import KeyedLocks
+from potluck.provider.dependencies.outcome import prepare_failed
+from potluck.provider.dependencies.python_facts import PythonFacts, find_python_facts
+from potluck.provider.dependencies.python_list import PythonList, choose_version
+from potluck.provider.dependencies.seal import seal
+from potluck.provider.dependencies.settings import PrepareSettings
+from potluck.provider.dependencies.staging import Stage, remove_trees, staged
+from potluck.provider.sandbox.driver import Driver, Mount, Output
+
+# Where it is inside.
+FETCHED_PYTHON = "/opt/fetched-python"
+_SHARED = "pythons"
+
+
+class ChosenPython(Struct, frozen=True):
+    facts: PythonFacts
+    base: BasePython = BasePython()
+    path: Path | None = None  # of a fetched one, in the cache
+
+
+class PythonSource(Struct, frozen=True):
+    """Where Pythons are fetched from, which there are, and whether the owner allows it now."""
+
+    list: PythonList = PythonList()
+    versions: tuple[str, ...] = ()
+    may_fetch: Callable[[], bool] = lambda: False
+
+
+class Pythons:
+    """One for each preparer, whose cache and locks it uses."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        installer: Installer,
+        cache: EnvironmentCache,
+        settings: PrepareSettings,
+        locks: KeyedLocks,
+        source: PythonSource,
+    ) -> None:
+        self._driver = driver
+        self._installer = installer
+        self._cache = cache
+        self._settings = settings
+        self._locks = locks
+        self._source = source
+        self._own: ChosenPython | None = None
+        self._facts: dict[Path, PythonFacts] = {}
+
+    async def choose(
+        self, name: str, required: str | None, hold: Callable[[Path], None], output: Output
+    ) -> ChosenPython:
+        """The sandbox's own Python if it suits, else another; raises PrepareFailed.
+
+        `hold` is called with the path of a fetched one, which is then not evicted.
+        """
+        async with self._locks.take("python"):
+            if self._own is None:
+                self._own = ChosenPython(await find_python_facts(self._driver, name))
+        own = self._own
+        if required is None or suits_python(required, own.facts.version):
+            return own
+        versions = self._source.versions if self._source.may_fetch() else ()
+        version = choose_version(versions, required, own.facts.version)
+        if version is None:
+            raise prepare_failed(
+                f"The task requires Python {required}, but the sandbox of this node has"
+                f" Python {own.facts.version}{_fetchable(versions)}. Change `requires-python` or"
+                " choose another node."
+            )
+        key = digest(self._source.list.url, version)
+        async with self._locks.take("python", key):
+            path = self._cache.find(_SHARED, key) or await self._fetch(name, version, key, output)
+            hold(path)
+            return await self._open(name, path, version)
+
+    async def _fetch(self, name: str, version: str, key: str, output: Output) -> Path:
+        await output("potluck", f"Fetching Python {version} …\n".encode())
+        async with staged(self._cache.staging, f"{name}-python") as stage:
+            check_room(stage.directory)
+            await self._installer.fetch_python(stage, version, self._source.list, output)
+            await _keep_only_installation(stage)
+            size = await asyncio.to_thread(seal, stage.environment, frozenset())
+            check_size(size, self._settings)
+            await asyncio.to_thread(os.sync)
+            return self._cache.place(stage.directory, _SHARED, key, size)
+
+    async def _open(self, name: str, path: Path, version: str) -> ChosenPython:
+        minor = Version(version).minor
+        interpreter = f"{FETCHED_PYTHON}/bin/python3.{minor}"
+        mounts = (Mount(path, FETCHED_PYTHON),)
+        if path not in self._facts:
+            facts = await find_python_facts(self._driver, name, interpreter, mounts)
+            self._facts[path] = facts
+        return ChosenPython(self._facts[path], BasePython(interpreter, mounts), path)
+
+
+def _fetchable(versions: tuple[str, ...]) -> str:
+    return f" and can fetch {', '.join(versions)}" if versions else ""
+
+
+async def _keep_only_installation(stage: Stage) -> None:
+    """Of what uv left: its only directory with an interpreter becomes the stage's environment."""
+    found = [
+        path
+        for path in stage.environment.glob("cpython-*")
+        if path.is_dir() and not path.is_symlink()
+    ]
+    if len(found) != 1:
+        raise prepare_failed("uv did not install one Python.")
+    installed = stage.directory / "installed"
+    found[0].rename(installed)
+    await remove_trees(stage.environment)
+    installed.rename(stage.environment)
