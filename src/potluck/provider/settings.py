@@ -31,7 +31,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     ca_file: Path | None = None  # the CA certificate of the server, if it has its own
     unsafe_no_sandbox: bool = False  # run without a sandbox, and only the owner's tasks
     # The socket of a container engine, as `unix:///path`; by default that of Docker or Podman, if
-    # it exists.
+    # it exists; else an ordinary user's provider starts Podman.
     docker_url: str = ""
     # The only package index from which tasks' dependencies are installed.
     index_url: str = "https://pypi.org/simple"

@@ -64,7 +64,7 @@ async def list_versions(uv: Path, source: PythonList) -> tuple[str, ...]:
     where = source.options or ("--offline",)
     output = ("--output-format", "json", "--no-config", "--no-cache")
     process = await asyncio.create_subprocess_exec(
-        *(uv, "python", "list", "--only-downloads", *output, *where),
+        *(str(uv), "python", "list", "--only-downloads", *output, *where),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -126,13 +126,20 @@ def _make_driver(place: DriverSite, sandbox: str) -> Driver:
 
 def _docker_driver(place: DriverSite, runtime: str | None) -> Driver:
     from potluck.provider.sandbox.docker.docker import DockerDriver
-    from potluck.provider.sandbox.docker.engine import require_socket
+    from potluck.provider.sandbox.docker.engine import find_socket, require_socket
 
-    socket = require_socket(place.docker_url)
+    socket = find_socket(place.docker_url) or _serve_podman(place.directory)
     return DockerDriver(
-        *(place.directory, place.node_name, socket, runtime, place.may_pull),
+        *(place.directory, place.node_name, socket or require_socket(""), runtime, place.may_pull),
         may_others_use_disk=place.may_others_use_disk,
     )
+
+
+def _serve_podman(directory: Path) -> Path | None:
+    from potluck.provider.sandbox.docker.podman_service import PodmanService, find_podman
+
+    podman = find_podman()
+    return None if podman is None else PodmanService(podman, directory).socket
 
 
 async def _probe(driver: Driver, place: DriverSite) -> SandboxReport:

@@ -10,7 +10,10 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from potluck.model.error import SandboxUnavailable
 from potluck.model.node import DISK_IMAGE, SandboxReport
@@ -108,8 +111,8 @@ class DockerDriver:
             raise _engine_unusable(error) from error
         await self._disks.probe()
         failures = []
-        for python in self._pythons:
-            settings = self._make_settings(facts, python, image)
+        for python, user in product(self._pythons, _users(facts)):
+            settings = self._make_settings(facts, python, image, user)
             try:
                 report = await self._try(settings, facts)
             except _TrialFailed as failure:
@@ -152,12 +155,14 @@ class DockerDriver:
     def held_bytes(self) -> int:
         return self._disks.held_bytes
 
-    def _make_settings(self, facts: EngineFacts, python: Python, image: str) -> ContainerSettings:
+    def _make_settings(
+        self, facts: EngineFacts, python: Python, image: str, user: "_User"
+    ) -> ContainerSettings:
         defaults = ContainerDefaults(
             label=f"{_NODE_LABEL}={self._name}",
             security=("no-new-privileges", f"seccomp={self._filter(facts)}", *_masks(facts)),
             runtime=self._runtime,
-            user_namespace="keep-id" if facts.name == "Podman" and facts.is_rootless else "",
+            user_namespace=user.namespace,
             overhead=_GVISOR_OVERHEAD if self._runtime == RUNSC else RuntimeOverhead(),
         )
         return ContainerSettings(
@@ -169,7 +174,7 @@ class DockerDriver:
             init=init_on_own_image(python),
             own_image=image,
             disks=self._disks,
-            new_user=_choose_user(facts),
+            new_user=user.make,
             find_image=self._find_image,
         )
 
@@ -260,6 +265,7 @@ class DockerDriver:
             notes=(
                 f"containers by {facts.name} {facts.version}",
                 *_advice(inside, is_gvisor),
+                *_limits_advice(facts, mechanisms),
                 *self._disks.notes,
             ),
         )
@@ -287,6 +293,15 @@ def _advice(inside: dict[str, object], is_gvisor: bool) -> tuple[str, ...]:
     return ("runsc filters no system calls inside; set its runtime option --oci-seccomp",)
 
 
+def _limits_advice(facts: EngineFacts, mechanisms: dict[str, str]) -> tuple[str, ...]:
+    if not facts.is_rootless or "none" not in mechanisms.values():
+        return ()
+    return (
+        f"a rootless {facts.name} limits memory, processes and cores only with control groups of"
+        " version 2 that its user may use",
+    )
+
+
 def _engine_unusable(error: EngineError) -> SandboxUnavailable:
     return SandboxUnavailable(
         f"The container engine cannot be used: {one_line(str(error))}",
@@ -301,17 +316,28 @@ def _no_runtime(facts: EngineFacts) -> SandboxUnavailable:
     )
 
 
-def _choose_user(facts: EngineFacts) -> Callable[[], ContainerUser]:
+class _User(NamedTuple):
+    """Makes the user of each run, in this user namespace of Podman."""
+
+    make: Callable[[], ContainerUser]
+    namespace: str = ""
+
+
+def _users(facts: EngineFacts) -> tuple[_User, ...]:
     """As root a new user for each run; else our own, so that we can remove the run's files.
 
-    A rootless engine has a user namespace, in which we are root for Docker and keep our uid for
-    Podman.
+    A rootless engine has a user namespace. Podman keeps our uid in it, unless this user has no
+    range of further uids (`/etc/subuid`): then, as with Docker, root inside is our user outside.
     """
     if os.geteuid() == 0:
-        return _new_user
-    is_root_inside = facts.is_rootless and facts.name == "Docker"
-    user, group = (0, 0) if is_root_inside else (os.geteuid(), os.getegid())
-    return lambda: ContainerUser(user, group, owns_files_of_host=False)
+        return (_User(_new_user),)
+    own = partial(ContainerUser, os.geteuid(), os.getegid(), owns_files_of_host=False)
+    root_inside = partial(ContainerUser, 0, 0, owns_files_of_host=False)
+    if not facts.is_rootless:
+        return (_User(own),)
+    if facts.name == "Docker":
+        return (_User(root_inside),)
+    return (_User(own, "keep-id"), _User(root_inside))
 
 
 def _new_user() -> ContainerUser:

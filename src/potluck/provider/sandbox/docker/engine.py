@@ -36,8 +36,8 @@ def require_socket(url: str, variables: Mapping[str, str] = os.environ) -> Path:
     if path is None:
         raise SandboxUnavailable(
             "This user has no access to a container engine on this machine.",
-            "Install Docker or Podman and give this user access (`sudo usermod -aG docker USER`, "
-            "or `systemctl --user start podman.socket`), or name the socket: "
+            "Install Podman, which needs no set-up, or Docker and give this user access"
+            " (`sudo usermod -aG docker USER`), or name the socket: "
             "POTLUCK_PROVIDER_DOCKER_URL=unix:///path/to/its.sock.",
         )
     return path
@@ -113,6 +113,7 @@ class _Version(Struct, frozen=True, rename="pascal"):
 class _Info(Struct, frozen=True, rename="pascal"):
     runtimes: dict[str, object] | None = None
     security_options: list[str] | None = None
+    rootless: bool = False  # as Podman says it
 
 
 class _State(Struct, frozen=True, rename="pascal"):
@@ -153,7 +154,7 @@ class Engine:
             "Podman" if is_podman else "Docker",
             version.version,
             tuple(info.runtimes or ()),
-            any("rootless" in option for option in options),
+            info.rootless or any("rootless" in option for option in options),
         )
 
     async def image(self, name: str) -> Image | None:

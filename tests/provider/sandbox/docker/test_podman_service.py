@@ -1,0 +1,88 @@
+"""An ordinary user with Podman has containers without set-up; Podman ends with the provider."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ordinary_user import NOBODY, need_ordinary_user
+from tests.processes import await_true
+from tests.provider.sandbox.conftest import REPOSITORY
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """The directory of an ordinary user, with everything that Podman keeps."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become an ordinary user without containers of their own")
+    for program in ("podman", "conmon", "busybox"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    need_ordinary_user()
+    directory = Path(tempfile.mkdtemp(prefix="potluck-podman-"))
+    for path in (directory, directory / "run", directory / "state"):
+        path.mkdir(exist_ok=True)
+        os.chown(path, NOBODY, NOBODY)
+    try:
+        yield directory
+    finally:
+        end_podman(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def end_podman(home: Path) -> None:
+    """The process that keeps Podman's user namespace, as Podman itself ends it."""
+    pid = home / "run/libpod/tmp/pause.pid"
+    if pid.exists():
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def test_podman_is_found_started_and_ended(home: Path) -> None:
+    variables = {
+        "HOME": str(home),
+        "XDG_RUNTIME_DIR": str(home / "run"),
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": "src",
+    }
+    words = [sys.executable, "-m", "tests.provider.sandbox.docker.podman_user", str(home / "state")]
+    process = subprocess.Popen(
+        words,
+        cwd=REPOSITORY,
+        env=variables,
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        lines = [process.stdout.readline().strip() for _ in range(5)]
+        assert lines[0] == "bwrap containers by Podman user namespace", process.stderr.read()
+        assert lines[2:] == ["completed done", "idle", "serving"]
+        assert services_of(home)
+    finally:
+        process.kill()
+        process.communicate()
+    await_true(lambda: not services_of(home), "Podman ends with the provider that was killed")
+
+
+def services_of(home: Path) -> list[str]:
+    """The services of this user, by the variable that names their directory."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes()
+            variables = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"system\0service" in command and f"HOME={home}\0".encode() in variables:
+            found.append(entry.name)
+    return found
