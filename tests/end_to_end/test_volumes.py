@@ -292,7 +292,7 @@ def test_the_commands_of_a_working_day(pool: Pool, tmp_path: Path) -> None:
         "out.mkdir(); (out / 'model.pt').write_bytes(open('/data/large.bin', 'rb').read(1000))\n"
     )
     task = say("run", "--volume", "daily:/data", script)["id"]
-    say("cp", f"{task}:deep/model.pt", tmp_path / "here")
+    say("cp", f"{task}:deep/model.pt", f"{tmp_path}/here/")
     model = tmp_path / "here" / "model.pt"
     assert model.read_bytes() == (folder / "large.bin").read_bytes()[:1000]
     say("cp", model, "daily:models/")
@@ -301,8 +301,13 @@ def test_the_commands_of_a_working_day(pool: Pool, tmp_path: Path) -> None:
         for each in say("volume", "show", "daily", "--files")["files"]
     }
     assert files["models/model.pt"] == 1000 and len(files) == 9
-    say("cp", "daily:models/model.pt", tmp_path / "back")
-    assert (tmp_path / "back" / "model.pt").read_bytes() == model.read_bytes()
+    # As `cp` does: a file gets the target's name, unless that is a directory.
+    for source in (f"{task}:deep/model.pt", "daily:models/model.pt"):
+        place = tmp_path / source.partition(":")[0] / "got.pt"
+        assert say("cp", source, place)["files"] == [str(place)]
+        assert place.read_bytes() == model.read_bytes()
+    say("cp", "daily:models", tmp_path / "back")
+    assert (tmp_path / "back" / "models" / "model.pt").read_bytes() == model.read_bytes()
     assert say("explain", task)["volumes"][0]["name"] == "daily"
     newest, oldest = say("volume", "show", "daily")["versions"]
     assert say("volume", "rm", f"daily@{oldest['version'][:10]}")["removed"]

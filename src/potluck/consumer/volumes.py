@@ -149,13 +149,20 @@ class Volumes:
         path: str = "",
         version: str | None = None,
         on_progress: Progress | None = None,
+        *,
+        as_file: bool = False,
     ) -> tuple[Path, ...]:
-        """Downloads a file or folder of a version, or all of it; returns where the files are."""
+        """Downloads a file or folder of a version, or all of it; returns where the files are.
+
+        With `as_file` a single file gets the path `directory` itself.
+        """
         manifest = self._manifest(self._find_version(name, version).manifest)
         wanted = _below(manifest.files, path.strip("/"))
         if not wanted:
             raise NotFound(f"{name} has no file {path!r}.", "`potluck volume show` lists them.")
         top = Path(directory)
+        if as_file and [file.path for _, file in wanted] == [path.strip("/")]:
+            top, wanted = top.parent, [(top.name, wanted[0][1])]
         top.mkdir(parents=True, exist_ok=True)
         places = [resolve_target(top, local) for local, _ in wanted]
         total = sum(file.size_bytes for _, file in wanted)

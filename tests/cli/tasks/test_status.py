@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.error import Conflict, InvalidInput
-from potluck.model.ids import AttemptId, NodeId
+from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from potluck.wire.consumer import (
@@ -160,6 +160,15 @@ def test_an_array_that_failed_can_be_tried_again(user: CommandLine, server: Fake
     assert f"retry of   {task.retry_of}" in lines
     assert "kept       until 2026-12-24" in lines
     assert any(line.startswith(f"potluck retry {task.id[-8:]} ") for line in lines)
+
+
+def test_an_item_is_retried_with_its_array(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.FAILED, reason=EndReason.EXIT_STATUS, exit_code=1)
+    item = replace(task, id=TaskId(f"{task.id}#3"))
+    server.plays(f"/v1/tasks/{task.id}%233", says(item))
+    shown = user.run("status", item.id)
+    assert f"potluck retry {task.id[-8:]} " in shown.out, shown
+    assert f"potluck logs {task.id[-8:]}#3" in shown.out
 
 
 def test_watching_ends_with_the_task(

@@ -213,7 +213,7 @@ def _facts(task: TaskView, files: TaskFiles | None, is_cleared: bool) -> dict[st
         "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
         "waited": show_seconds(waited_seconds(task, task.updated_at)),
         "ran": _ran(task),
-        "attempts": str(attempt.number if attempt else 0),
+        "attempts": str(task.attempt_count),
         "used": _used(task),
         "files": "" if files is None else _left(task, files),
         "cost": describe_cost(task),

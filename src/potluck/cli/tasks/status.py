@@ -174,6 +174,14 @@ def _cost(task: TaskView) -> str:
     return f"{describe_cost(task)}{so_far}"
 
 
+def _retry_command(end: str) -> dict[str, str]:
+    """Only items of call streams can be retried one by one, and a view does not say which are."""
+    whole, mark, _ = end.partition("#")
+    if mark:
+        return {f"potluck retry {whole}": "runs all failed items again, once the others have ended"}
+    return {f"potluck retry {end}": "runs it again"}
+
+
 def _next_commands(task: TaskView) -> dict[str, str]:
     """Commands that may be useful now, with what they do."""
     end = short_id(task.id)
@@ -183,7 +191,7 @@ def _next_commands(task: TaskView) -> dict[str, str]:
             commands[f"potluck result {end} -o DIR"] = "downloads its files"
         if task.state is not TaskState.SUCCEEDED:
             commands[f"potluck logs {end}"] = "shows its output"
-            commands[f"potluck retry {end}"] = "runs it again"
+            commands.update(_retry_command(end))
         return commands
     is_queued = task.state is TaskState.QUEUED
     commands = {f"potluck explain {end}": "shows why it waits"} if is_queued else {}

@@ -1,6 +1,7 @@
 """`potluck cp`: copies files of tasks and volumes."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,8 @@ def cp(
     """Copy files of a task or a volume here, or files into a volume.
 
     `potluck cp TASK:model.pt .` copies a file that a task left, `potluck cp FILE VOLUME:` adds a
-    file to a volume as a new version, `potluck cp VOLUME:PATH DIR` copies from a volume.
+    file to a volume as a new version, `potluck cp VOLUME:PATH DIR` copies from a volume. A single
+    file gets the target's name, unless that is a directory or ends with a slash.
     """
     screen = Screen(json)
     *sources, target = words
@@ -53,17 +55,22 @@ def cp(
                 "version": put.volume.versions[0],
             }
         else:
-            copied = [
-                place
-                for source in sources
-                for place in _fetch(potluck, screen, source, Path(target), progress)
-            ]
-            note = f"Copied {show_count(len(copied), 'file')} to {printable(target)}."
+            is_file = len(sources) == 1 and not target.endswith("/") and not Path(target).is_dir()
+            fetch = partial(_fetch, potluck, screen, Path(target), is_file, progress)
+            copied = [place for source in sources for place in fetch(source)]
+            note = _copied(copied, target)
             result = {"files": [str(place) for place in copied]}
     if json:
         screen.emit(result)
     else:
         screen.out.line(note)
+
+
+def _copied(places: list[Path], target: str) -> str:
+    if len(places) == 1:
+        return f"Copied {printable(str(places[0]))}."
+    where = "this directory" if Path(target) == Path() else printable(target)
+    return f"Copied {show_count(len(places), 'file')} to {where}."
 
 
 def _named(volume: str, path: str, sources: list[Path]) -> dict[str, Path]:
@@ -84,8 +91,9 @@ def _named(volume: str, path: str, sources: list[Path]) -> dict[str, Path]:
 
 
 def _fetch(
-    potluck: "Potluck", screen: Screen, source: str, target: Path, progress: Progress
+    potluck: "Potluck", screen: Screen, target: Path, is_file: bool, progress: Progress, source: str
 ) -> list[Path]:
+    """With `is_file` a single file becomes `target`; a folder is copied into it anyway."""
     match = _REMOTE.fullmatch(source)
     if match is None:
         raise InvalidInput(
@@ -96,7 +104,10 @@ def _fetch(
     volume, at, version = name.partition("@")
     is_volume = any(known.name == volume for known in potluck.volumes.list() if known.is_own)
     if is_volume or at or "/" in volume:
-        return list(potluck.volumes.fetch(volume, target, path, version if at else None, progress))
+        wanted_version = version if at else None
+        return list(
+            potluck.volumes.fetch(volume, target, path, wanted_version, progress, as_file=is_file)
+        )
     task_id = resolve_task_to_read(potluck, name, screen)
     files = potluck.files.of_task(task_id).files
     wanted = _matching(files, path.strip("/"))
@@ -105,6 +116,9 @@ def _fetch(
             f"The task left no file {printable(path)!r}.",
             f"`potluck files {name}` lists them; only files in $POTLUCK_OUTPUT are kept.",
         )
+    if is_file and len(wanted) == 1 and any(file.path == path.strip("/") for file in files):
+        named = NamedFile(target.name, wanted[0].blob)
+        return potluck.files.bring([named], target.parent, task_id, progress)
     return potluck.files.bring(wanted, target, task_id, progress)
 
 

@@ -137,7 +137,7 @@ async def get_task(task_id: str, request: CallerRequest, services: Services) -> 
 )
 async def explain_task(task_id: str, request: CallerRequest, services: Services) -> Explanation:
     """Explains why a task waits: which nodes refuse it, what helps, and when it may start."""
-    return await explain(services, request.user.id, call_id_of(task_id)[0])
+    return await explain(services, request.user.id, *call_id_of(task_id))
 
 
 @AREA.operation(

@@ -21,6 +21,8 @@ from potluck.wire.volumes import ChangeVolume, VolumeVersion, VolumeView
 
 _sql = load("volumes")
 
+_MOST_MOUNTS = 10_000  # of a removed version, that are looked at together
+
 # Byte ranges of a blob, as start and end.
 Spans = tuple[tuple[int, int], ...]
 
@@ -152,6 +154,8 @@ async def remove(connection: Connection, volume_id: str, version: bytes | None) 
 async def find_removable(
     connection: Connection, account_id: AccountId | None, most: int
 ) -> list[RemovedVersion]:
+    """Of one account or of all; forgets which ended tasks mounted them, some at a time."""
+    await connection.execute(*_sql.forget_ended_mounts(account_id=account_id, most=_MOST_MOUNTS))
     rows = await connection.fetch(*_sql.removable(account_id=account_id, limit=most))
     return [RemovedVersion(row["account_id"], row["volume_id"], row["version"]) for row in rows]
 
@@ -165,7 +169,6 @@ async def drop(connection: Connection, gone: RemovedVersion) -> None:
         return
     if await connection.fetchval(*_sql.is_mounted(gone=gone)):
         return
-    await connection.execute(*_sql.drop_mounts(gone=gone))
     hashes = [row["sha256"] for row in await connection.fetch(*_sql.drop_blobs(gone=gone))]
     await connection.execute(*_sql.unpin(gone=gone, hashes=hashes))
     await connection.execute(*_sql.drop_version(gone=gone))

@@ -7,10 +7,7 @@ SELECT volumes.id, name, address AS owner, account_id = :account_id AS is_own, k
     CASE WHEN account_id = :account_id THEN ARRAY(
         SELECT wallet FROM volume_shares WHERE volume_id = volumes.id ORDER BY wallet)
         ELSE '{}' END AS shared_with,
-    (SELECT coalesce(sum(size_bytes), 0)::bigint FROM (
-        SELECT DISTINCT sha256, blob_claims.size_bytes
-        FROM volume_blobs JOIN blob_claims USING (account_id, sha256)
-        WHERE volume_id = volumes.id) AS stored) AS stored_bytes
+    stored_bytes
 FROM volumes JOIN accounts ON accounts.id = account_id
 CROSS JOIN LATERAL (
     SELECT count(*) OVER () AS versions, version, manifest, manifest_bytes, size_bytes, files,
@@ -81,14 +78,31 @@ RETURNING version
 WITH gone AS (DELETE FROM volume_shares WHERE volume_id = :volume_id)
 UPDATE volumes SET keep_versions = NULL, keep_seconds = NULL WHERE id = :volume_id
 
+-- name: forget_ended_mounts
+-- Of removed versions: so the statements below need not look at every task that ever mounted one. Some
+-- of each version at a time; no new task mounts it meanwhile.
+DELETE FROM task_volumes USING (
+    SELECT mounts.* FROM volume_versions JOIN volumes ON volumes.id = volume_id
+    CROSS JOIN LATERAL (
+        SELECT task_id, task_volumes.volume_id, task_volumes.version FROM task_volumes
+        WHERE task_volumes.volume_id = volume_versions.volume_id
+            AND task_volumes.version = volume_versions.version
+        LIMIT :most
+    ) AS mounts JOIN tasks ON tasks.id = task_id
+    WHERE removed_at IS NOT NULL AND (:account_id::text IS NULL OR account_id = :account_id)
+        AND finished_at IS NOT NULL
+) AS ended
+WHERE task_volumes.task_id = ended.task_id AND task_volumes.volume_id = ended.volume_id
+    AND task_volumes.version = ended.version
+
 -- name: removable
 -- Removed, and of no task that has not ended.
 SELECT account_id, volume_id, version FROM volume_versions JOIN volumes ON volumes.id = volume_id
 WHERE removed_at IS NOT NULL AND (:account_id::text IS NULL OR account_id = :account_id)
     AND NOT EXISTS (
-        SELECT FROM task_volumes JOIN tasks ON tasks.id = task_id
+        SELECT FROM task_volumes
         WHERE task_volumes.volume_id = volume_versions.volume_id
-            AND task_volumes.version = volume_versions.version AND finished_at IS NULL)
+            AND task_volumes.version = volume_versions.version)
 ORDER BY removed_at LIMIT :limit
 
 -- name: lock_removable
@@ -99,12 +113,7 @@ FOR UPDATE
 
 -- name: is_mounted
 SELECT EXISTS (
-    SELECT FROM task_volumes JOIN tasks ON tasks.id = task_id
-    WHERE volume_id = :gone.volume_id AND task_volumes.version = :gone.version
-        AND finished_at IS NULL)
-
--- name: drop_mounts
-DELETE FROM task_volumes WHERE volume_id = :gone.volume_id AND version = :gone.version
+    SELECT FROM task_volumes WHERE volume_id = :gone.volume_id AND version = :gone.version)
 
 -- name: drop_blobs
 DELETE FROM volume_blobs WHERE volume_id = :gone.volume_id AND version = :gone.version RETURNING sha256

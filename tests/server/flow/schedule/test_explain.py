@@ -96,6 +96,21 @@ async def test_an_array_is_explained_also_when_its_reason_is_known(pool: Pool) -
     assert [each.code for each in said.refusals] == ["device_model"]
 
 
+async def test_an_item_is_explained_as_it_is_itself(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit(items=10)
+    grant = await give(pool, node, task.id, 0, 2)
+    await pool.report(node.node_id, succeeded(grant, 0))
+    async with leading(pool) as memory:
+        memory.known.scheduler.plan(memory.now, 10)
+        ended = await explain(pool.services, pool.alice, task.id, 0)
+        waiting = await explain(pool.services, pool.alice, task.id, 9)
+    assert (ended.task_id, ended.state) == (f"{task.id}#0", TaskState.SUCCEEDED)
+    assert ended.sentence == "It does not wait: it has succeeded."
+    assert (waiting.task_id, waiting.state) == (f"{task.id}#9", TaskState.QUEUED)
+    assert "8 wait" in waiting.sentence
+
+
 async def test_an_array_that_is_at_work_says_how_far_it_has_come(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit(items=10)

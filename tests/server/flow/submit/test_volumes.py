@@ -152,6 +152,50 @@ async def test_its_bytes_stay_while_it_exists_and_go_with_it(pool: Pool) -> None
     await check_books(pool)
 
 
+async def stored(pool: Pool) -> tuple[int, int]:
+    """What the list says, and what it is by all packs."""
+    (view,) = await volumes.list_page(pool.services, pool.alice, None, 10)
+    counted = await pool.sql(
+        "SELECT sum(size_bytes)::bigint FROM (SELECT DISTINCT sha256, blob_claims.size_bytes"
+        " FROM volume_blobs JOIN blob_claims USING (account_id, sha256)) AS pack"
+    )
+    return view.stored_bytes, counted
+
+
+async def test_what_is_stored_counts_a_pack_of_several_versions_once(pool: Pool) -> None:
+    first = await put_files(pool, a=ONE, b=TWO)
+    said, counted = await stored(pool)
+    assert said == counted == 12_000 + first.versions[0].manifest.size_bytes
+    second = await put_files(pool, a=ONE)
+    said, counted = await stored(pool)
+    manifests = sum(each.manifest.size_bytes for each in second.versions)
+    assert said == counted == 12_000 + manifests
+    version = first.versions[0].version
+    await volumes.remove(pool.services, pool.alice, first.volume.id, version)
+    said, counted = await stored(pool)
+    assert said == counted == 6_000 + second.volume.newest.manifest.size_bytes
+
+
+async def test_tasks_that_have_ended_are_forgotten_with_a_removed_version(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some at a time, however many have mounted it."""
+    monkeypatch.setattr("potluck.store.files.volumes._MOST_MOUNTS", 2)
+    details = await put_files(pool, a=ONE)
+    mount = VolumeMount("data", "/data")
+    ids = [await mounting(pool, pool.alice, mount) for _ in range(4)]
+    for task_id in ids[:3]:
+        await cancel.cancel(pool.services, pool.alice, task_id)
+    await volumes.remove(pool.services, pool.alice, details.volume.id, None)
+    assert await pool.sql("SELECT count(*) FROM task_volumes") == 2
+    await volumes.expire(pool.services)
+    assert await pool.sql("SELECT count(*) FROM task_volumes") == 1
+    assert await pool.sql("SELECT count(*) FROM volume_versions") == 1
+    await cancel.cancel(pool.services, pool.alice, ids[3])
+    await volumes.expire(pool.services)
+    assert await pool.sql("SELECT count(*) FROM volumes") == 0
+
+
 async def test_a_task_keeps_its_version_until_it_has_ended(pool: Pool) -> None:
     details = await put_files(pool, a=ONE)
     task_id = await mounting(pool, pool.alice, VolumeMount("data", "/data"))

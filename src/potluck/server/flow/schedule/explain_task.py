@@ -11,6 +11,7 @@ from potluck.model.task import TaskState
 from potluck.server import pool_status
 from potluck.server.flow.notify.task_stream import view
 from potluck.server.flow.schedule import explain_node
+from potluck.server.flow.settle import calls
 from potluck.server.flow.submit import estimate
 from potluck.server.leader import leader_rpc, scheduler_health
 from potluck.server.leader.memory import LeaderMemory
@@ -23,9 +24,18 @@ from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskVie
 _COMPLETE_REASONS = ("delayed", "back_off", "declined", "dependency", scheduler_health.REASON.code)
 
 
-async def explain(services: Services, account_id: AccountId, task_id: TaskId) -> Explanation:
+async def explain(
+    services: Services, account_id: AccountId, task_id: TaskId, item: int | None = None
+) -> Explanation:
+    """Of one item of an array: how it is, and if it waits, why the rest of the array does."""
+    if item is not None:
+        call = await calls.view(services, account_id, task_id, item)
+        if call.state is not TaskState.QUEUED:
+            return Explanation(call.id, call.state, _sentence(call), nodes=0)
     task = await view(services, account_id, task_id)
     explanation = await _explain(services, task_id, task)
+    if item is not None:
+        explanation = replace(explanation, task_id=call.id, state=TaskState.QUEUED)
     if not task.requirements.volumes:
         return explanation
     async with services.database.statement() as connection:
