@@ -167,8 +167,8 @@ def test_an_item_is_retried_with_its_array(user: CommandLine, server: FakeServer
     item = replace(task, id=TaskId(f"{task.id}#3"))
     server.plays(f"/v1/tasks/{task.id}%233", says(item))
     shown = user.run("status", item.id)
-    assert f"potluck retry {task.id[-8:]} " in shown.out, shown
-    assert f"potluck logs {task.id[-8:]}#3" in shown.out
+    assert f"potluck retry {task.id[-8:]} " in shown.stdout, shown
+    assert f"potluck logs {task.id[-8:]}#3" in shown.stdout
 
 
 def test_watching_ends_with_the_task(

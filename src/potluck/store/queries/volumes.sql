@@ -89,8 +89,8 @@ DELETE FROM task_volumes USING (
             AND task_volumes.version = volume_versions.version
         LIMIT :most
     ) AS mounts JOIN tasks ON tasks.id = task_id
-    WHERE removed_at IS NOT NULL AND (:account_id::text IS NULL OR account_id = :account_id)
-        AND finished_at IS NOT NULL
+    WHERE removed_at IS NOT NULL AND finished_at IS NOT NULL
+        AND (:account_id::text IS NULL OR volumes.account_id = :account_id)
 ) AS ended
 WHERE task_volumes.task_id = ended.task_id AND task_volumes.volume_id = ended.volume_id
     AND task_volumes.version = ended.version
