@@ -166,9 +166,9 @@ def test_an_item_is_retried_with_its_array(user: CommandLine, server: FakeServer
     task = a_task(TaskState.FAILED, reason=EndReason.EXIT_STATUS, exit_code=1)
     item = replace(task, id=TaskId(f"{task.id}#3"))
     server.plays(f"/v1/tasks/{task.id}%233", says(item))
-    shown = user.run("status", item.id)
-    assert f"potluck retry {task.id[-8:]} " in shown.stdout, shown
-    assert f"potluck logs {task.id[-8:]}#3" in shown.stdout
+    shown = user.run("status", item.id).stdout.decode()
+    assert f"potluck retry {task.id[-8:]} " in shown, shown
+    assert f"potluck logs {task.id[-8:]}#3" in shown
 
 
 def test_watching_ends_with_the_task(

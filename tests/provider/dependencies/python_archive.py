@@ -19,9 +19,9 @@ def python_version():
 """
 
 
-def list_of(url: str, version: str = RELEASE) -> bytes:
+def list_of(url: str, archive: bytes) -> bytes:
     """A list in uv's format with one Python, found at `url`."""
-    major, minor, patch = map(int, version.split("."))
+    major, minor, patch = map(int, RELEASE.split("."))
     entry = {
         "name": "cpython",
         "arch": {"family": platform.machine(), "variant": None},
@@ -32,21 +32,21 @@ def list_of(url: str, version: str = RELEASE) -> bytes:
         "patch": patch,
         "prerelease": "",
         "url": url,
-        "sha256": hashlib.sha256(pack_python()).hexdigest(),
+        "sha256": hashlib.sha256(archive).hexdigest(),
         "variant": None,
         "build": "20260101",
     }
-    key = f"cpython-{version}-linux-{platform.machine()}-gnu"
+    key = f"cpython-{RELEASE}-linux-{platform.machine()}-gnu"
     return json.dumps({key: entry}).encode()
 
 
 @cache
-def pack_python() -> bytes:
+def pack_python(other_program: str = "") -> bytes:
     packed = io.BytesIO()
     prefix, name = Path(sys.base_prefix), f"python{MINOR}"
     library = Path(sysconfig.get_path("stdlib"))
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
-        program = (prefix / "bin" / name).resolve()
+        program = Path(other_program or prefix / "bin" / name).resolve()
         archive.add(program, f"python/bin/{name}")
         for path in sorted(library.rglob("*")):
             relative = f"/{path.relative_to(library)}"

@@ -30,11 +30,14 @@ class Mirror:
     def __init__(self, kitchen: Kitchen, index: LoopbackIndex) -> None:
         self.kitchen, self.index = kitchen, index
         self.is_allowed = True
-        index.replace("python.tar.gz", pack_python())
-        self.list(f"http://127.0.0.1:{index.port}/files/python.tar.gz")
+        self.pack(pack_python())
 
-    def list(self, url: str) -> None:
-        self.index.replace("pythons.json", list_of(url))
+    def pack(self, archive: bytes) -> None:
+        self.index.replace("python.tar.gz", archive)
+        self.list(f"http://127.0.0.1:{self.index.port}/files/python.tar.gz", archive)
+
+    def list(self, url: str, archive: bytes = b"") -> None:
+        self.index.replace("pythons.json", list_of(url, archive or pack_python()))
         source = PythonList(f"http://127.0.0.1:{self.index.port}/files/pythons.json")
         self.kitchen.pythons = PythonSource(source, (RELEASE,), lambda: self.is_allowed)
         self.kitchen.restart()
@@ -101,8 +104,16 @@ async def test_a_file_on_another_host_is_refused(mirror: Mirror) -> None:
 
 async def test_a_changed_file_is_refused(mirror: Mirror) -> None:
     mirror.index.replace("python.tar.gz", pack_python()[:-1] + b"x")
-    with pytest.raises(PrepareFailed, match="could not be installed"):
+    with pytest.raises(PrepareFailed, match=f"Python {RELEASE} could not be installed"):
         await mirror.prepare()
+    assert mirror.kitchen.staged() == [] and mirror.kitchen.shelved() == []
+
+
+async def test_a_python_that_does_not_start_is_not_kept(mirror: Mirror) -> None:
+    mirror.pack(pack_python("/bin/false"))
+    with pytest.raises(PrepareFailed, match=f"The fetched Python {RELEASE} fails") as failed:
+        await mirror.prepare()
+    assert failed.value.reason is EndReason.PREPARE_FAILED
     assert mirror.kitchen.staged() == [] and mirror.kitchen.shelved() == []
 
 

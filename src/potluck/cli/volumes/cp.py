@@ -69,8 +69,9 @@ def cp(
 def _copied(places: list[Path], target: str) -> str:
     if len(places) == 1:
         return f"Copied {printable(str(places[0]))}."
-    where = "this directory" if Path(target) == Path() else printable(target)
-    return f"Copied {show_count(len(places), 'file')} to {where}."
+    # `.` and `..` would look like the end of the sentence.
+    where = Path(target).resolve() if target.endswith(".") else target
+    return f"Copied {show_count(len(places), 'file')} to {printable(str(where))}."
 
 
 def _named(volume: str, path: str, sources: list[Path]) -> dict[str, Path]:

@@ -158,7 +158,8 @@ class Installer:
         rules = EgressRules(
             trusted=source.endpoints(), refusal="It is not a host that Pythons are fetched from."
         )
-        await self._run(stage, replace(run, environment=allowed), output, rules)
+        run = replace(run, environment=allowed)
+        await self._run(stage, run, output, rules, f"Python {version}")
 
     def _index_rules(self) -> EgressRules:
         return EgressRules(
@@ -169,7 +170,12 @@ class Installer:
         return command if self._settings.allow_builds else (*command, "--no-build")
 
     async def _run(
-        self, stage: Stage, confinement: Confinement, output: Output, rules: EgressRules
+        self,
+        stage: Stage,
+        confinement: Confinement,
+        output: Output,
+        rules: EgressRules,
+        what: str = "The dependencies",
     ) -> str:
         limits = ProxyLimits(total_bytes=self._settings.download_bytes)
         proxy = self._egress.make_proxy(stage.name, rules, limits)
@@ -180,7 +186,7 @@ class Installer:
             ended = await self._run_watched(stage, run, transcript)
         await transcript.finish()
         if ended.reason is not EndReason.COMPLETED:
-            raise _explain(ended, transcript, proxy)
+            raise _explain(what, ended, transcript, proxy)
         return transcript.answer
 
     async def _run_watched(
@@ -246,11 +252,11 @@ def find_uv() -> Path:
         ) from error
 
 
-def _explain(ended: RunOutcome, transcript: Transcript, proxy: Proxy) -> PrepareFailed:
+def _explain(what: str, ended: RunOutcome, transcript: Transcript, proxy: Proxy) -> PrepareFailed:
     if ended.reason is EndReason.SANDBOX_FAILED:
         return PrepareFailed(ended.reason, ended.detail)
     cause = transcript.last_output if ended.reason is EndReason.EXIT_STATUS else ended.detail
-    sentences = [f"The dependencies could not be installed: {cause}"]
+    sentences = [f"{what} could not be installed: {cause}"]
     if proxy.refused:
         sentences.append(f"This node does not allow connections to {', '.join(proxy.refused)}.")
     if proxy.unreachable:

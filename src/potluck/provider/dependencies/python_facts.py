@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from potluck.model.task import EndReason
 from potluck.provider.dependencies.outcome import PrepareFailed
+from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import PYTHON, Driver, Mount, make_trial
 
 _PROGRAM = """
@@ -18,6 +19,8 @@ print(json.dumps({
 }))
 """
 
+_SHOWN_CHARACTERS = 300
+
 
 class PythonFacts(Struct, frozen=True):
     version: str
@@ -29,16 +32,16 @@ async def find_python_facts(
     driver: Driver, name: str, interpreter: str = PYTHON, mounts: tuple[Mount, ...] = ()
 ) -> PythonFacts:
     """Runs it in the sandbox; raises PrepareFailed if that fails."""
-    stdout = bytearray()
+    stdout, stderr = bytearray(), bytearray()
 
     async def collect(stream: str, data: bytes) -> None:
-        if stream == "stdout":
-            stdout.extend(data)
+        (stdout if stream == "stdout" else stderr).extend(data)
 
     trial = make_trial(f"{name}-python", "-c", _PROGRAM)
     command = (interpreter, *trial.command[1:])
     ended = await driver.run(replace(trial, command=command, mounts=mounts), collect)
     if ended.reason is not EndReason.COMPLETED:
-        detail = f"The sandbox's Python does not work: {ended.detail}"
+        words = one_line(stderr.decode("utf-8", "replace"))[-_SHOWN_CHARACTERS:]
+        detail = f"The sandbox's Python does not work: {ended.detail} {words}".rstrip()
         raise PrepareFailed(EndReason.SANDBOX_FAILED, detail)
     return msgspec.json.decode(stdout, type=PythonFacts)

@@ -17,7 +17,7 @@ from potluck.provider.dependencies.directory_size import check_room, check_size
 from potluck.provider.dependencies.environment_cache import EnvironmentCache, digest
 from potluck.provider.dependencies.installer import BasePython, Installer
 from potluck.provider.dependencies.keyed_locks import KeyedLocks
-from potluck.provider.dependencies.outcome import prepare_failed
+from potluck.provider.dependencies.outcome import PrepareFailed, prepare_failed
 from potluck.provider.dependencies.python_facts import PythonFacts, find_python_facts
 from potluck.provider.dependencies.python_list import PythonList, choose_version
 from potluck.provider.dependencies.seal import seal
@@ -100,17 +100,26 @@ class Pythons:
             await _keep_only_installation(stage)
             size = await asyncio.to_thread(seal, stage.environment, frozenset())
             check_size(size, self._settings)
+            try:
+                await self._find_facts(name, _base(stage.environment, version))
+            except PrepareFailed as failure:
+                raise prepare_failed(f"The fetched Python {version} fails: {failure}") from failure
             await asyncio.to_thread(os.sync)
             return self._cache.place(stage.directory, _SHARED, key, size)
 
     async def _open(self, name: str, path: Path, version: str) -> ChosenPython:
-        minor = Version(version).minor
-        interpreter = f"{FETCHED_PYTHON}/bin/python3.{minor}"
-        mounts = (Mount(path, FETCHED_PYTHON),)
+        base = _base(path, version)
         if path not in self._facts:
-            facts = await find_python_facts(self._driver, name, interpreter, mounts)
-            self._facts[path] = facts
-        return ChosenPython(self._facts[path], BasePython(interpreter, mounts), path)
+            self._facts[path] = await self._find_facts(name, base)
+        return ChosenPython(self._facts[path], base, path)
+
+    async def _find_facts(self, name: str, base: BasePython) -> PythonFacts:
+        return await find_python_facts(self._driver, name, base.interpreter, base.mounts)
+
+
+def _base(path: Path, version: str) -> BasePython:
+    interpreter = f"{FETCHED_PYTHON}/bin/python3.{Version(version).minor}"
+    return BasePython(interpreter, (Mount(path, FETCHED_PYTHON),))
 
 
 def _fetchable(versions: tuple[str, ...]) -> str:
