@@ -66,6 +66,7 @@ def test_a_grant_is_taken(
         ('network = "pipy"', "no network preset 'pipy'"),
         ('network = "10.0.0.1"', "a private network"),
         ('network = "none,pypi"', "none and something else"),
+        ('network = "my host"', "'my host' is not a host"),
         ('network_per_task = "1"', "network_per_task"),
         ('[device.CPU-1]\nnetwork_per_month = "1GB"', "applies to the whole machine"),
     ],

@@ -72,6 +72,8 @@ def parse_entries(words: Iterable[str], name: str) -> tuple[str, ...]:
     if NONE in entries:
         raise InvalidInput(f"{name} cannot be none and something else.", "Write none alone.")
     for entry in entries:
+        if not (entry.isascii() and entry.isprintable()) or " " in entry:
+            raise InvalidInput(f"{name}: {entry[:100]!r} is not a host.", _HINT)
         if _is_pattern(entry):
             try:
                 read_pattern(entry)
