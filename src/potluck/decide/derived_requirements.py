@@ -12,8 +12,7 @@ from potluck.model.blob import VolumeMount
 from potluck.model.bounded_types import MOST_SECRET_CHARACTERS
 from potluck.model.error import InvalidInput
 from potluck.model.network.patterns import MOST_ENTRIES, NO_PRESETS, RAW, Presets, expand_entries
-from potluck.model.python_versions import is_minor_version
-from potluck.model.script import check_specifier, read_metadata
+from potluck.model.script import check_specifier, is_minor_version, read_metadata
 from potluck.model.task import Limits, Requirements, TaskRequest
 from potluck.model.task_spec import ContainerSpec, FunctionSpec, ScriptSpec, stdin_of
 

@@ -10,12 +10,14 @@ the regular expression in the PEP.
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from potluck.model.error import InvalidInput
 
@@ -165,3 +167,22 @@ def _refuse_requirement(text: str) -> NoReturn:
 
 def _refuse(sentence: str) -> NoReturn:
     raise InvalidInput(sentence, _HINT)
+
+
+def is_minor_version(text: str) -> bool:
+    return re.fullmatch(r"3\.[0-9]{1,3}", text) is not None
+
+
+@lru_cache(maxsize=4_096)
+def suits_python(required: str, version: str) -> bool:
+    """Whether a full version, such as "3.11.2", is what a task requires: a range, or the minor
+    version that pickled a function, such as "3.11". An unknown version does not suit.
+
+    Each pair is compared once, however many tasks and nodes have it.
+    """
+    if is_minor_version(required):
+        return version == required or version.startswith(f"{required}.")
+    try:
+        return SpecifierSet(required).contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return False

@@ -105,15 +105,10 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
         metering = Metering(settings)
         announce = metering.count_announced(announce)
-        may = (
-            lambda: rules.limits.pulls_images,
-            lambda: rules.limits.others_on_disk,
-            lambda: rules.limits.fetches_pythons,
-        )
         volumes = VolumeCache(settings.data_directory / "volumes", settings.volumes_bytes)
         egress = Egress(settings.data_directory, throttle)
         rules.network_used_bytes = egress.committed_bytes
-        how = (*may, metering.observe_start, volumes)
+        how = (lambda: rules.limits, metering.observe_start, volumes)
         open_named = partial(open_execution, settings, egress, *how)
         workshop, detection = await asyncio.gather(
             open_named(choose_sandbox_name(settings, rules.limits.sandbox)),

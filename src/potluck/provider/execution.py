@@ -25,6 +25,7 @@ from potluck.provider.files.cache import FileCache
 from potluck.provider.files.volume_cache import VolumeCache
 from potluck.provider.functions.interpreter_pool import WarmSettings
 from potluck.provider.metrics.sandbox_times import ObserveStart, TimedDriver
+from potluck.provider.owner.file import NodeLimits
 from potluck.provider.sandbox.choose import ChosenSandbox, DriverSite, choose
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.settings import ProviderSettings
@@ -102,15 +103,17 @@ def choose_sandbox_name(settings: ProviderSettings, sandbox: str | None) -> str:
 async def open_execution(
     settings: ProviderSettings,
     egress: Egress,
-    may_pull: Callable[[], bool],
-    may_others_use_disk: Callable[[], bool],
-    may_fetch_pythons: Callable[[], bool],
+    limits: Callable[[], NodeLimits],
     observe: ObserveStart | None,
     volumes: VolumeCache,
     sandbox: str,
 ) -> Execution:
     directory = settings.data_directory / "sandbox"
-    site = DriverSite(directory, settings.name, settings.docker_url, may_pull, may_others_use_disk)
+    site = DriverSite(
+        *(directory, settings.name, settings.docker_url),
+        lambda: limits().pulls_images,
+        lambda: limits().others_on_disk,
+    )
     pythons = PythonList(settings.python_list_url)
     chosen, versions = await asyncio.gather(
         choose(site, sandbox), list_versions(find_uv(), pythons)
@@ -124,7 +127,7 @@ async def open_execution(
         PrepareSettings(
             allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
         ),
-        PythonSource(pythons, versions, may_fetch_pythons),
+        PythonSource(pythons, versions, lambda: limits().fetches_pythons),
     )
     cache = FileCache(settings.data_directory / "files", settings.files_bytes)
     reports = (chosen.report, chosen.containers)

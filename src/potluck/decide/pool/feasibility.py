@@ -14,7 +14,7 @@ from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.network.patterns import uncovered
-from potluck.model.python_versions import suits_python
+from potluck.model.script import suits_python
 from potluck.model.task import Requirements
 
 _AVAILABLE = Availability.AVAILABLE

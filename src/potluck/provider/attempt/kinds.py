@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
 from potluck.model.network.patterns import RAW
-from potluck.model.python_versions import suits_python
-from potluck.model.script import ScriptMetadata, read_metadata
+from potluck.model.script import ScriptMetadata, read_metadata, suits_python
 from potluck.model.task import EndReason
 from potluck.model.task_spec import (
     CommandSpec,

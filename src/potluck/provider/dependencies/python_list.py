@@ -15,7 +15,7 @@ from msgspec import Struct
 from packaging.version import Version
 
 from potluck.model.node import MOST_PYTHONS
-from potluck.model.python_versions import suits_python
+from potluck.model.script import suits_python
 from potluck.provider.dependencies.package_index import endpoint_of
 from potluck.provider.egress.request import Endpoint
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from packaging.version import Version
 
-from potluck.model.python_versions import suits_python
+from potluck.model.script import suits_python
 from potluck.provider.dependencies.directory_size import check_room, check_size
 from potluck.provider.dependencies.environment_cache import EnvironmentCache, digest
 from potluck.provider.dependencies.installer import BasePython, Installer
