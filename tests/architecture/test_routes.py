@@ -20,8 +20,24 @@ FOR_OTHERS = {"READYZ", "PACKAGE_FILE", "METRICS"}
 # For the dashboard alone.
 FOR_THE_DASHBOARD = {
     *("BROWSER_LOGIN", "BROWSER_LOGOUT"),
-    *("JOINING", "MARKET", "TASK_COUNTS", "TASK_REQUEST", "LIST_TEMPLATES"),
-    *("PREVIEW_ACTION", "APPLY_ACTION", "LIST_VIEWS", "SAVE_VIEWS", "FOLLOW_POOL_EVENTS"),
+    *(
+        "CLAIM_FEES",
+        "SEND_CLAIM",
+        "JOINING",
+        "MARKET",
+        "TASK_COUNTS",
+        "TASK_REQUEST",
+        "LIST_TEMPLATES",
+    ),
+    *(
+        "PREVIEW_ACTION",
+        "APPLY_ACTION",
+        "ITEM_STATES",
+        "TASK_RESULT",
+        "LIST_VIEWS",
+        "SAVE_VIEWS",
+        "FOLLOW_POOL_EVENTS",
+    ),
 }
 # For browsers: `NAME: ["METHOD", "path"]` in the scripts of the pages.
 IN_A_SCRIPT = re.compile(r"^ *([A-Z_]+): \[\"([A-Z]+)\", \"([^\"]+)\"\]", re.MULTILINE)

@@ -29,7 +29,7 @@ FENCED = {"append_log", "begin_node_upload", "get_input", "add_files", "keep_che
 # About something of an attempt, which none of these machines has, or that was never sent.
 OF_NO_ATTEMPT = {"put_node_part", "finish_node_upload", "redeliver", "remove_version"}
 # About the rewards contract, which this pool does not have.
-OF_NO_CONTRACT = {"rewards_contract", "claim_proof"}
+OF_NO_CONTRACT = {"rewards_contract", "claim_proof", "claim_fees", "send_claim"}
 STATUSES = {
     "not_signed_in": 401,
     "account_suspended": 403,

@@ -24,6 +24,11 @@ function texts<Name extends string>(...names: Name[]) {
   };
 }
 
+function wholeNumber<Name extends string>(name: Name, search: Record<string, unknown>): Partial<Record<Name, number>> {
+  const given = search[name];
+  return typeof given === "number" && Number.isInteger(given) && given >= 0 ? ({ [name]: given } as Record<Name, number>) : {};
+}
+
 const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Layout,
   notFoundComponent: NotFoundPage,
@@ -46,7 +51,7 @@ const routes = [
   }),
   createRoute({
     ...at("/tasks/$taskId"),
-    validateSearch: texts("tab", "file", "attempt", "find"),
+    validateSearch: (search: Record<string, unknown>) => ({ ...texts("tab", "file")(search), ...wholeNumber("item", search) }),
     component: lazyRouteComponent(() => import("./pages/task"), "TaskPage"),
   }),
   createRoute({

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { parseCsv } from "../src/logic/csv";
 import { EventParser } from "../src/logic/event_parser";
-import { itemCells } from "../src/logic/items";
+import { ItemFilter } from "../src/logic/item_log";
+import { itemCells, stateOf, sumRanges } from "../src/logic/items";
 import { LogText, findLines } from "../src/logic/log_text";
 import { mergeRanges } from "../src/logic/market";
 import { formatBytes, parseBytes } from "../src/logic/numbers";
@@ -72,11 +73,22 @@ test("tables", () => {
 });
 
 test("items of an array as cells", () => {
-  const cells = itemCells({ total: 6, pending: 2, failed: [1], running: [{ start: 3, end: 4 }], isOver: false, mostCells: 10 });
-  expect(cells.map((cell) => cell.state)).toEqual(["succeeded", "failed", "succeeded", "running", "pending", "pending"]);
-  const many = itemCells({ total: 1_000_000, pending: 0, failed: [999_999], running: [], isOver: true, mostCells: 1000 });
+  const at = (start: number, end = start + 1) => ({ start, end });
+  const states = { total: 7, pending: [at(5, 7)], running: [at(3)], failed: [at(1)], cancelled: [at(2)] };
+  expect(itemCells(states, 0, 7, 10).map((cell) => cell.state)).toEqual(["succeeded", "failed", "cancelled", "running", "succeeded", "pending", "pending"]);
+  expect(itemCells(states, 4, 6, 10).map((cell) => cell.title)).toEqual(["Item 4: succeeded", "Item 5: pending"]);
+  expect(stateOf(states, 3)).toBe("running");
+  expect(sumRanges(states.pending)).toBe(2);
+  const many = itemCells({ ...states, total: 1_000_000, failed: [at(999_999)], pending: [] }, 0, 1_000_000, 1000);
   expect(many).toHaveLength(1000);
-  expect(many.at(-1)?.state).toBe("failed");
+  expect(many.at(-1)).toEqual({ start: 999_000, end: 1_000_000, state: "failed", title: "Items 999000 to 999999: failed" });
+});
+
+test("the output of one item", () => {
+  const filter = new ItemFilter(4, { start: 3, end: 6 });
+  const given = [["stdout", "early"], ["potluck", "item 3:\n"], ["stdout", "three"], ["potluck", "item 4:\n"], ["stderr", "four"], ["potluck", "item 44:"], ["stdout", "no"]] as const;
+  expect(given.filter(([stream, text]) => filter.accepts({ stream, data: bytes(text) })).map(([, text]) => text)).toEqual(["four"]);
+  expect(new ItemFilter(3, { start: 3, end: 4 }).accepts({ stream: "stdout", data: bytes("x") })).toBe(true);
 });
 
 test("prices of a market", () => {

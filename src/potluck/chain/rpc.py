@@ -152,7 +152,9 @@ class ChainRpc:
                 try:
                     web3.eth.get_transaction(HexBytes(transaction.hash))
                 except TransactionNotFound:
-                    raise _refusal("its nonce is used, or its fee is too low") from error
+                    raise _refusal(
+                        "its nonce is used, its fee is too low, or its wallet cannot pay the fee"
+                    ) from error
 
     def await_receipt(
         self, transaction_hash: bytes, seconds: float = _SECONDS_TO_MINE

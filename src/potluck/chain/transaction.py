@@ -6,6 +6,7 @@ A signature is deterministic: the same transaction, signed again after a crash, 
 from msgspec import Struct
 
 from potluck.local.optional_dependency import check_chain_part
+from potluck.model.error import InvalidInput
 
 
 class ContractCall(Struct, frozen=True):
@@ -53,3 +54,37 @@ def sign_transaction(transaction: UnsignedTransaction, private_key: bytes) -> Si
         private_key,
     )
     return SignedTransaction(bytes(signed.raw_transaction), bytes(signed.hash), transaction.nonce)
+
+
+def read_signed(raw: bytes) -> tuple[UnsignedTransaction, str, SignedTransaction]:
+    """What a transaction does, and the wallet that signed it. Raises InvalidInput unless it is of
+    type 2, sends no coins, and has no access list."""
+    check_chain_part()
+    from eth_account import Account
+    from eth_account.typed_transactions.typed_transaction import TypedTransaction
+    from eth_utils.crypto import keccak
+    from hexbytes import HexBytes
+
+    try:
+        fields = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
+        sender = Account.recover_transaction(raw)
+    except Exception as error:  # each part of the decoder has errors of its own
+        raise _unreadable() from error
+    if fields["type"] != 2 or fields["value"] != 0 or fields["accessList"]:
+        raise _unreadable()
+    call = ContractCall(f"0x{bytes(fields['to']).hex()}", bytes(fields["data"]))
+    content = UnsignedTransaction(
+        fields["chainId"],
+        fields["nonce"],
+        call,
+        fields["gas"],
+        fields["maxFeePerGas"],
+        fields["maxPriorityFeePerGas"],
+    )
+    return content, sender, SignedTransaction(raw, keccak(raw), fields["nonce"])
+
+
+def _unreadable() -> InvalidInput:
+    return InvalidInput(
+        "This is not a signed transaction of type 2 that sends no coins.", "Sign it anew."
+    )

@@ -132,6 +132,23 @@ class FailedItemPage(Struct, frozen=True):
     next_cursor: int | None = None
 
 
+class ItemStates(Struct, frozen=True):
+    """The states of all items of an array, as ranges in order.
+
+    Items in none of the ranges have succeeded. In an array of more than 5,000 items, a range in
+    `failed` also contains neighbours of failed items, up to a 5,000th of the array on each side.
+    """
+
+    total: int
+    pending: list[ItemRange]  # once the array has ended: they have not run
+    running: list[ItemRange]  # a node has them
+    failed: list[ItemRange]
+    cancelled: list[ItemRange]  # of a call stream
+    is_stream: bool = False
+    # Of a call stream that is open: when it closes by itself if no call comes before.
+    open_until: datetime | None = None
+
+
 class RefusalCount(Struct, frozen=True):
     """The number of nodes that cannot take the task for this reason."""
 

@@ -59,6 +59,15 @@ def test_an_array_shows_how_far_it_is_and_what_failed(server: ServerProcess) -> 
     items = f"/v1/tasks/{task['id']}/items"
     assert me.get(items)["items"] == []
     assert somebody.get(items)["code"] == "not_found"
+    states = me.get(f"{items}/states")
+    assert (states["total"], states["pending"]) == (9, [{"start": 0, "end": 9}])
+    assert (states["is_stream"], states["open_until"]) == (False, None)
+    assert somebody.get(f"{items}/states")["code"] == "not_found"
+    single = me.post("/v1/tasks", {"spec": SPEC, "delay_seconds": 3600})["id"]
+    assert me.get(f"/v1/tasks/{single}/items/states")["code"] == "conflict"
+    result = f"/v1/tasks/{task['id']}%233/result"
+    assert (me.get(result)["code"], somebody.get(result)["code"]) == ("not_found", "not_found")
+    assert "no result" in me.get(result)["detail"]
     assert me.call("GET", f"{items}?cursor=-2").status == 400
     attempts = f"/v1/tasks/{task['id']}/attempts"
     assert me.get(attempts) == {"attempts": [], "next_cursor": None}

@@ -55,9 +55,10 @@ export function useTasks(search: TaskSearch) {
   });
 }
 
-export function useTask(taskId: string) {
+/** A task, or an item of one as `task#item`; another `state` fetches it anew. */
+export function useTask(taskId: string, state?: string) {
   return useQuery({
-    queryKey: ["task", taskId],
+    queryKey: state === undefined ? ["task", taskId] : ["task", taskId, state],
     queryFn: ({ signal }) =>
       value(api.GET("/v1/tasks/{task_id}", { params: { path: { task_id: taskId } }, signal })),
   });

@@ -1,9 +1,10 @@
-// The items of an array as cells of a grid.
-//
-// The server says how many are pending, which failed and which ranges run; the others have
-// succeeded, in the order of the items. With more items than cells, a cell is a run of items.
+// The items of an array as cells of a grid. With more items than cells, a cell is a run of items.
 
-export type ItemState = "succeeded" | "failed" | "running" | "pending";
+import type { Schemas } from "../api/client";
+
+export const ITEM_STATES = ["succeeded", "running", "failed", "cancelled", "pending"] as const;
+export type ItemState = (typeof ITEM_STATES)[number];
+type States = Pick<Schemas["ItemStates"], "total" | "pending" | "running" | "failed" | "cancelled">;
 
 export interface Cell {
   start: number;
@@ -12,34 +13,36 @@ export interface Cell {
   title: string;
 }
 
-export function itemCells(given: {
-  total: number;
-  pending: number;
-  failed: readonly number[];
-  running: readonly { start: number; end: number }[];
-  isOver: boolean;
-  mostCells: number;
-}): Cell[] {
-  const size = Math.max(1, Math.ceil(given.total / given.mostCells));
-  const failed = new Set(given.failed.map((item) => Math.floor(item / size)));
-  const isRunning = (start: number, end: number) =>
-    !given.isOver && given.running.some((range) => range.start < end && start < range.end);
-  const count = Math.ceil(given.total / size);
+// A cell of several items shows the first of these that one of its items has.
+const STRONGEST = ["failed", "running", "pending", "cancelled"] as const;
+
+/** Cells of the items from `start` up to `end`. */
+export function itemCells(states: States, start: number, end: number, mostCells: number): Cell[] {
+  const size = Math.max(1, Math.ceil((end - start) / mostCells));
   const cells: Cell[] = [];
-  // Items are granted in order, so the pending ones are the last.
-  const firstPending = given.total - given.pending;
-  for (let index = 0; index < count; index += 1) {
-    const start = index * size;
-    const end = Math.min(given.total, start + size);
-    const state: ItemState = failed.has(index)
-      ? "failed"
-      : isRunning(start, end)
-        ? "running"
-        : start >= firstPending
-          ? "pending"
-          : "succeeded";
-    const name = size === 1 ? `Item ${String(start)}` : `Items ${String(start)} to ${String(end - 1)}`;
-    cells.push({ start, end, state, title: `${name}: ${state}` });
+  for (let first = start; first < end; first += size) {
+    const last = Math.min(end, first + size);
+    const state = STRONGEST.find((each) => overlaps(states[each], first, last)) ?? "succeeded";
+    const name = last - first === 1 ? `Item ${String(first)}` : `Items ${String(first)} to ${String(last - 1)}`;
+    cells.push({ start: first, end: last, state, title: `${name}: ${state}` });
   }
   return cells;
 }
+
+export const stateOf = (states: States, item: number): ItemState =>
+  STRONGEST.find((each) => overlaps(states[each], item, item + 1)) ?? "succeeded";
+
+/** By halving: the ranges are in order, and there may be thousands. */
+function overlaps(ranges: readonly { start: number; end: number }[], start: number, end: number): boolean {
+  let [low, high] = [0, ranges.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ranges[middle]?.end ?? 0) <= start) low = middle + 1;
+    else high = middle;
+  }
+  const range = ranges[low];
+  return range !== undefined && range.start < end;
+}
+
+export const sumRanges = (ranges: readonly { start: number; end: number }[]) =>
+  ranges.reduce((sum, range) => sum + range.end - range.start, 0);

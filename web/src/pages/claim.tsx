@@ -1,12 +1,13 @@
-// Claiming rewards from the contract, with a wallet of this browser.
+// Claiming rewards from the contract, with a wallet of this browser or one from a keystore file.
 
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { api, orNull, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
 import { Address, Button, Credits, Facts, ProblemNote, Section } from "../components/basics";
+import { KeystoreForm } from "../components/keystore_form";
 import { type FoundWallet, watchWallets } from "../wallet/injected";
-import type { Signer } from "../wallet/signer";
+import { type Signer, currentSigner } from "../wallet/signer";
 
 export function ClaimSection({ claimableMicro }: { claimableMicro: bigint }) {
   const contract = useQuery({ queryKey: ["contract"], queryFn: ({ signal }) => orNull(value(api.GET("/v1/contract", { signal }))) });
@@ -43,6 +44,9 @@ export function ClaimSection({ claimableMicro }: { claimableMicro: bigint }) {
       setBusy(false);
     }
   };
+  // A wallet that was opened in this tab, from a keystore; those of the browser announce themselves.
+  const opened = currentSigner();
+  const signers = [...(opened?.isLocal ? [opened] : []), ...wallets.map((wallet) => wallet.signer)];
   const claimable = proof.data?.claimable_micro ?? 0n;
   return (
     <Section title="Claim with your wallet">
@@ -58,11 +62,21 @@ export function ClaimSection({ claimableMicro }: { claimableMicro: bigint }) {
       {claimable === 0n ? (
         <p className="mt-3 text-sm text-soft">Nothing to claim now. Rewards that you let be paid out are claimable when their epoch is closed and its root was accepted.</p>
       ) : (
-        <div className="mt-4 flex flex-wrap gap-2">
-          {wallets.length === 0 && <p className="text-sm text-soft">No wallet of this browser was found. Anyone may send the claim: <code className="font-mono">potluck claim</code> does it in a terminal.</p>}
-          {wallets.map(({ id, signer }) => (
-            <Button key={id} weight="main" disabled={isBusy || sent !== null} onClick={() => void send(signer)}>{isBusy ? "Check it in your wallet …" : `Claim with ${signer.name}`}</Button>
-          ))}
+        <div className="mt-4 grid gap-4">
+          {signers.length > 0 && (
+            <div className="flex flex-wrap gap-2">
+              {signers.map((signer, index) => (
+                <Button key={index} weight="main" disabled={isBusy || sent !== null} onClick={() => void send(signer)}>{isBusy ? (signer.isLocal ? "Sending it …" : "Check it in your wallet …") : `Claim with ${signer.name}`}</Button>
+              ))}
+            </div>
+          )}
+          {sent === null && (opened?.isLocal !== true) && (
+            <details open={signers.length === 0}>
+              <summary className="text-sm text-soft">With a keystore file</summary>
+              <div className="mt-3 max-w-md"><KeystoreForm action="Open it and claim" onOpen={send} /></div>
+            </details>
+          )}
+          <p className="text-sm text-soft">The wallet pays the fee of the transaction in the coin of the chain. <code className="font-mono">potluck claim</code> does the same in a terminal.</p>
         </div>
       )}
       {sent && <p role="status" className="mt-3 text-sm wrap-anywhere">Sent as <code className="font-mono">{sent}</code>. It counts as paid when it is deep enough in the chain.</p>}

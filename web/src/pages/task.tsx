@@ -17,6 +17,7 @@ import { AttemptsTab } from "./task_attempts";
 import { FilesTab } from "./task_files";
 import { ItemsTab } from "./task_items";
 import { LogTab } from "./task_log";
+import { ReturnValue } from "./task_value";
 import { Timeline } from "./task_timeline";
 
 const TABS = [
@@ -44,7 +45,7 @@ export function TaskPage() {
       </nav>
       <PageTitle title={view.name} actions={<Actions task={view} />}>
         <p className="mt-1.5 flex flex-wrap items-center gap-x-3 gap-y-1 text-sm text-soft">
-          <StateBadge state={view.state}>{view.phase === view.state ? undefined : spell(view.phase)}</StateBadge>
+          {isIdle(view) ? <StateBadge state="idle" /> : <StateBadge state={view.state}>{view.phase === view.state ? undefined : spell(view.phase)}</StateBadge>}
           <span>{view.kind}</span>
           <span>submitted <Ago at={view.created_at} /></span>
           {view.charge_micro > 0n && <span><Credits micro={view.charge_micro} /> credits</span>}
@@ -54,7 +55,7 @@ export function TaskPage() {
       </PageTitle>
       <Timeline task={view} />
       <Outcome task={view} />
-      {view.state === "queued" && <Why taskId={view.id} sentence={view.waiting?.sentence} />}
+      {view.state === "queued" && !isIdle(view) && <Why taskId={view.id} sentence={view.waiting?.sentence} />}
       <div role="tablist" aria-label="Parts of the task" className="mb-3 flex gap-1 overflow-x-auto border-b border-line">
         {tabs.map(([name, text]) => (
           <button
@@ -75,12 +76,15 @@ export function TaskPage() {
         {tab === "log" && <LogTab key={taskId} task={view} />}
         {tab === "files" && <FilesTab task={view} />}
         {tab === "attempts" && <AttemptsTab task={view} />}
-        {tab === "items" && view.items !== null && <ItemsTab task={view} items={view.items} />}
+        {tab === "items" && view.items !== null && <ItemsTab task={view} />}
         {tab === "details" && <Details task={view} />}
       </div>
     </>
   );
 }
+
+/** A call stream between its calls: all that came are done, and no machine has it. */
+const isIdle = (task: Task) => task.state === "queued" && task.items?.pending === 0;
 
 function Actions({ task }: { task: Task }) {
   const [asking, setAsking] = useState<"cancel" | "retry" | null>(null);
@@ -136,6 +140,9 @@ function Outcome({ task }: { task: Task }) {
         Its machine has been silent since <Moment at={task.silence.since} />. The task goes elsewhere after <Moment at={task.silence.until} /> unless it returns.
       </p>
     );
+  }
+  if (task.state === "succeeded" && task.kind === "function" && task.items === null) {
+    return <Section className="mb-4"><ReturnValue id={task.id} item={0} /></Section>;
   }
   if (!isFinal(task.state) || task.state === "succeeded") return null;
   const lines = task.last_lines.trimEnd();

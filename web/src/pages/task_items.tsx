@@ -1,81 +1,203 @@
-// The items of an array as a grid: each cell is an item, or a run of items if there are many.
+// The items of an array, or the calls of a call stream, as a grid: one is chosen to see it.
 
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type KeyboardEvent, useRef, useState } from "react";
 import { type Schemas, api, value } from "../api/client";
+import { useRefresh } from "../api/hooks";
+import { useLive } from "../api/live";
 import type { Task } from "../api/tasks";
-import { Bar, Button, ProblemNote, Section, StateBadge } from "../components/basics";
-import { type ItemState, itemCells } from "../logic/items";
+import { Ago, Bar, Button, Loading, ProblemNote, Section, StateBadge } from "../components/basics";
+import { Confirm } from "../components/dialog";
+import { type Cell, ITEM_STATES, type ItemState, itemCells, stateOf, sumRanges } from "../logic/items";
 import { formatCount, plural } from "../logic/numbers";
-import { spell } from "../logic/states";
+import { isFinal, spell } from "../logic/states";
+import { ItemPanel } from "./task_item";
 
-const COLORS: Record<ItemState, string> = {
-  succeeded: "bg-good",
-  failed: "bg-alarm",
-  running: "bg-busy",
-  pending: "bg-line",
+type States = Schemas["ItemStates"];
+
+// Failed items are round, so that they differ by more than their colour.
+const LOOKS: Record<ItemState, string> = {
+  succeeded: "rounded-sm bg-good",
+  failed: "rounded-full bg-alarm",
+  running: "rounded-sm bg-busy",
+  cancelled: "rounded-sm bg-strong-line",
+  pending: "rounded-sm border border-strong-line",
 };
 const MOST_CELLS = 1_000;
+const BUSY_MS = 2_000;
+const IDLE_MS = 15_000;
 
-export function ItemsTab({ task, items }: { task: Task; items: Schemas["ItemCounts"] }) {
-  const failures = useInfiniteQuery({
-    queryKey: ["task", task.id, "items", task.version],
-    queryFn: ({ pageParam, signal }) =>
-      value(api.GET("/v1/tasks/{task_id}/items", { params: { path: { task_id: task.id }, query: { cursor: pageParam, limit: 500 } }, signal })),
-    initialPageParam: -1,
-    getNextPageParam: (page) => page.next_cursor,
-    enabled: items.failed > 0,
+export function ItemsTab({ task }: { task: Task }) {
+  const { isPaused } = useLive();
+  const states = useQuery({
+    queryKey: ["task", task.id, "states"],
+    queryFn: ({ signal }) => value(api.GET("/v1/tasks/{task_id}/items/states", { params: { path: { task_id: task.id } }, signal })),
+    refetchInterval: ({ state: { data } }) => {
+      if (isPaused || isFinal(task.state)) return false;
+      return data === undefined || data.running.length + data.pending.length > 0 ? BUSY_MS : IDLE_MS;
+    },
   });
-  const failed = useMemo(() => failures.data?.pages.flatMap((page) => page.items) ?? [], [failures.data]);
-  const [chosen, setChosen] = useState<number | null>(null);
-  const cells = itemCells({
-    total: items.total,
-    pending: items.pending,
-    failed: failed.map((each) => each.item),
-    running: task.attempts.filter((each) => each.finished_at === null).flatMap((each) => each.items ?? []),
-    isOver: task.finished_at !== null,
-    mostCells: MOST_CELLS,
-  });
-  const inProgress = items.total - items.pending - items.succeeded - items.failed;
-  const shown = chosen === null ? failed : failed.filter((each) => each.item === chosen);
+  const { item } = useSearch({ from: "/tasks/$taskId" });
+  const navigate = useNavigate({ from: "/tasks/$taskId" });
+  if (states.isPending) return <Loading />;
+  if (states.isError) return <ProblemNote error={states.error} retry={() => void states.refetch()} />;
+  const all = states.data;
+  const chosen = item !== undefined && item < all.total ? item : null;
+  const choose = (next: number | null) =>
+    void navigate({ search: { tab: "items", ...(next === null ? {} : { item: next }) }, replace: true, resetScroll: false });
   return (
     <div className="grid grid-cols-1 gap-4">
-      <Section title={`${formatCount(items.succeeded)} of ${plural(items.total, "item")} succeeded`}>
-        <Bar share={items.succeeded / items.total} tone="good" label="Items that succeeded" />
-        <ul className="my-3 flex flex-wrap gap-x-4 gap-y-1 text-sm text-soft">
-          {([["succeeded", items.succeeded], ["running", inProgress], ["failed", items.failed], ["pending", items.pending]] as const).map(([state, count]) => (
-            <li key={state} className="flex items-center gap-1.5"><span aria-hidden className={`size-2.5 rounded-sm ${COLORS[state]}`} />{formatCount(count)} {state}</li>
-          ))}
-        </ul>
-        <div className="flex flex-wrap gap-[3px]" role="group" aria-label="Items">
-          {cells.map((cell) =>
-            cell.state === "failed" ? (
-              <button key={cell.start} type="button" aria-pressed={chosen === cell.start} aria-label={`Item ${String(cell.start)} failed`} title={cell.title} onClick={() => { setChosen(chosen === cell.start ? null : cell.start); }} className="size-3.5 rounded-sm bg-alarm aria-pressed:outline-2 aria-pressed:outline-ink" />
-            ) : (
-              <span key={cell.start} title={cell.title} className={`size-3.5 rounded-sm ${COLORS[cell.state]}`} />
-            ),
-          )}
-        </div>
-        {items.total > MOST_CELLS && <p className="mt-2 text-xs text-soft">A cell stands for {formatCount(Math.ceil(items.total / MOST_CELLS))} items.</p>}
-      </Section>
-      {items.failed > 0 && (
-        <Section title="Failed items" actions={chosen !== null && <Button weight="quiet" onClick={() => { setChosen(null); }}>Show all</Button>}>
-          <ProblemNote error={failures.error} />
-          <ul className="divide-y divide-line">
-            {shown.slice(0, 100).map((each) => (
-              <li key={each.item} className="py-2 text-sm">
-                <p className="flex flex-wrap items-center gap-2">
-                  <span className="font-medium">Item {each.item}</span>
-                  <StateBadge state={each.is_final ? "failed" : "pending"}>{each.is_final ? "failed" : "will be retried"}</StateBadge>
-                  <span className="text-soft wrap-anywhere">{each.detail || spell(each.reason)}, {plural(each.failures, "failure")}</span>
-                </p>
-                {each.last_lines && <pre className="mt-1 max-h-40 overflow-auto rounded bg-sunken p-2 font-mono text-xs" tabIndex={0} aria-label={`The end of the error output of item ${String(each.item)}`}>{each.last_lines}</pre>}
-              </li>
-            ))}
-          </ul>
-          {failures.hasNextPage && <Button onClick={() => void failures.fetchNextPage()}>More</Button>}
-        </Section>
-      )}
+      <Overview task={task} states={all} chosen={chosen} choose={choose} />
+      {chosen !== null && <ItemPanel key={chosen} task={task} item={chosen} isStream={all.is_stream} state={stateOf(all, chosen)} onClose={() => { choose(null); }} />}
+      {all.failed.length > 0 && <Failures task={task} failed={sumRanges(all.failed)} choose={choose} />}
     </div>
   );
 }
+
+function Overview({ task, states, chosen, choose }: { task: Task; states: States; chosen: number | null; choose: (item: number) => void }) {
+  const counts = {
+    pending: sumRanges(states.pending),
+    running: sumRanges(states.running),
+    // Of a large array the ranges are rounded, and the task has the exact number.
+    failed: states.total > 5_000 ? (task.items?.failed ?? 0) : sumRanges(states.failed),
+    cancelled: sumRanges(states.cancelled),
+  };
+  const succeeded = states.total - counts.pending - counts.running - counts.failed - counts.cancelled;
+  const cells = itemCells(states, 0, states.total, MOST_CELLS);
+  const size = Math.ceil(states.total / MOST_CELLS);
+  const block = chosen === null ? 0 : Math.floor(chosen / size) * size;
+  const name = states.is_stream ? "call" : "item";
+  return (
+    <Section title={`${formatCount(succeeded)} of ${plural(states.total, name)} succeeded`} actions={<GoTo total={states.total} choose={choose} />}>
+      {states.is_stream && <StreamState task={task} states={states} />}
+      <Bar share={succeeded / states.total} tone="good" label="Items that succeeded" />
+      <ul className="my-3 flex flex-wrap gap-x-4 gap-y-1 text-sm text-soft">
+        {ITEM_STATES.filter((state) => state !== "cancelled" || states.is_stream).map((state) => (
+          <li key={state} className="flex items-center gap-1.5">
+            <span aria-hidden className={`size-2.5 ${LOOKS[state]}`} />
+            {formatCount(state === "succeeded" ? succeeded : counts[state])} {state === "pending" && isFinal(task.state) ? "not run" : state}
+          </li>
+        ))}
+      </ul>
+      <Grid label="Items" cells={cells} chosen={chosen} choose={choose} />
+      {size > 1 && (
+        <>
+          <p className="mt-2 text-xs text-soft">A cell stands for {formatCount(size)} items. Choose one to see them.</p>
+          {chosen !== null && (
+            <div className="mt-3 border-t border-line pt-3">
+              <Grid label="Items of the chosen cell" cells={itemCells(states, block, Math.min(states.total, block + size), MOST_CELLS)} chosen={chosen} choose={choose} />
+            </div>
+          )}
+        </>
+      )}
+    </Section>
+  );
+}
+
+/** Whether a stream takes calls, in words; an open one can be closed. */
+function StreamState({ task, states }: { task: Task; states: States }) {
+  const [isAsking, setAsking] = useState(false);
+  const refreshAll = useRefresh();
+  if (isFinal(task.state)) return <p className="mb-3 text-sm text-soft">This call stream is closed, and each of its calls has an outcome.</p>;
+  if (states.open_until === null) return <p className="mb-3 text-sm text-soft">This call stream is closed: it takes no more calls, and ends when each has an outcome.</p>;
+  return (
+    <div className="mb-3 flex flex-wrap items-center justify-between gap-2 text-sm">
+      <p>This call stream is open. It closes when idle: <span className="text-soft"><Ago at={states.open_until} />, unless another call comes before.</span></p>
+      <Button weight="quiet" onClick={() => { setAsking(true); }}>Close it now</Button>
+      <Confirm
+        isOpen={isAsking}
+        onClose={() => { setAsking(false); }}
+        title="Close this call stream?"
+        action="Close the stream"
+        run={async () => {
+          await value(api.POST("/v1/tasks/{task_id}/close", { params: { path: { task_id: task.id } } }));
+          await refreshAll(["task", task.id]);
+        }}
+      >
+        <p>Its calls still run, and then it ends. A program that goes on calling opens another stream by itself.</p>
+      </Confirm>
+    </div>
+  );
+}
+
+function GoTo({ total, choose }: { total: number; choose: (item: number) => void }) {
+  return (
+    <label className="flex items-center gap-2 text-sm text-soft">
+      Go to
+      <input type="number" min={0} max={total - 1} className="field w-24!" aria-label="Number of an item" placeholder={`0–${String(total - 1)}`} onChange={(event) => { if (event.target.value !== "" && event.target.validity.valid) choose(event.target.valueAsNumber); }} />
+    </label>
+  );
+}
+
+const ARROWS: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1 };
+
+/** One stop for the Tab key; the arrows go from cell to cell. */
+function Grid({ label, cells, chosen, choose }: { label: string; cells: Cell[]; chosen: number | null; choose: (item: number) => void }) {
+  const place = useRef<HTMLDivElement>(null);
+  const at = cells.findIndex((cell) => chosen !== null && cell.start <= chosen && chosen < cell.end);
+  const go = (event: KeyboardEvent) => {
+    const columns = columnsOf(place.current);
+    const step = ARROWS[event.key] ?? (event.key === "ArrowDown" ? columns : event.key === "ArrowUp" ? -columns : 0);
+    const next = cells[at === -1 ? 0 : at + step];
+    if (step === 0 || next === undefined) return;
+    event.preventDefault();
+    choose(next.start);
+    place.current?.querySelector<HTMLElement>(`[data-start="${String(next.start)}"]`)?.focus();
+  };
+  return (
+    <div ref={place} role="listbox" aria-label={label} aria-orientation="horizontal" className="flex flex-wrap" onKeyDown={go}>
+      {cells.map((cell, index) => (
+        <span
+          key={cell.start}
+          role="option"
+          data-start={cell.start}
+          aria-selected={index === at}
+          aria-label={cell.title}
+          title={cell.title}
+          tabIndex={index === Math.max(at, 0) ? 0 : -1}
+          onClick={() => { choose(cell.start); }}
+          className="group cursor-pointer p-[2px] outline-offset-0"
+        >
+          <span aria-hidden className={`block size-3.5 ${LOOKS[cell.state]} group-aria-selected:outline-2 group-aria-selected:outline-ink`} />
+        </span>
+      ))}
+    </div>
+  );
+}
+
+/** How many cells are in the first row. */
+function columnsOf(grid: HTMLElement | null): number {
+  const cells = Array.from(grid?.children ?? []) as HTMLElement[];
+  const second = cells.findIndex((cell) => cell.offsetTop !== cells[0]?.offsetTop);
+  return second === -1 ? cells.length : second;
+}
+
+function Failures({ task, failed, choose }: { task: Task; failed: number; choose: (item: number) => void }) {
+  const list = useInfiniteQuery({
+    queryKey: ["task", task.id, "items", failed],
+    queryFn: ({ pageParam, signal }) =>
+      value(api.GET("/v1/tasks/{task_id}/items", { params: { path: { task_id: task.id }, query: { cursor: pageParam, limit: 50 } }, signal })),
+    initialPageParam: -1,
+    getNextPageParam: (page) => page.next_cursor,
+  });
+  const items = list.data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <Section title="Failed items">
+      <ProblemNote error={list.error} />
+      {list.isPending && <Loading />}
+      <ul className="divide-y divide-line">
+        {items.map((each) => (
+          <li key={each.item} className="flex flex-wrap items-center gap-2 py-1.5 text-sm">
+            <Button weight="quiet" className="font-medium" onClick={() => { choose(each.item); }}>Item {each.item}</Button>
+            <StateBadge state={each.is_final ? "failed" : "pending"}>{each.is_final ? "failed" : "will be retried"}</StateBadge>
+            <span className="min-w-0 text-soft wrap-anywhere">{each.detail || lastLine(each.last_lines) || spell(each.reason)}{each.failures > 1 && `, ${plural(each.failures, "failure")}`}</span>
+          </li>
+        ))}
+      </ul>
+      {list.hasNextPage && <Button onClick={() => void list.fetchNextPage()}>More</Button>}
+    </Section>
+  );
+}
+
+const lastLine = (text: string) => text.trimEnd().split("\n").at(-1) ?? "";

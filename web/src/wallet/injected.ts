@@ -66,6 +66,7 @@ function injected(name: string, provider: Provider): Signer {
     },
     signTypedData: async (address, typedData) => String(await ask("eth_signTypedData_v4", [address, JSON.stringify(typedData)])),
     isLocal: false,
+    signTransaction: null,
     sendTransaction: async ({ from, to, data, chainId }: Transaction) => {
       const chain = `0x${chainId.toString(16)}`;
       if (Number(await ask("eth_chainId")) !== chainId) {

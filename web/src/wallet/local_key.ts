@@ -12,6 +12,8 @@ export interface LocalWallet {
   file: { name: string; text: string };
 }
 
+type Hex = `0x${string}`;
+
 const ITERATIONS = 262_144; // as other wallets have it
 
 export async function makeWallet(password: string): Promise<LocalWallet> {
@@ -46,7 +48,7 @@ function deriveKey(keystore: Keystore.Keystore, password: string): Promise<Keyst
     : Keystore.toKeyAsync(keystore, { password });
 }
 
-function signer(key: `0x${string}`): Signer {
+function signer(key: Hex): Signer {
   const account = privateKeyToAccount(key);
   return {
     name: "the wallet in this tab",
@@ -55,5 +57,6 @@ function signer(key: `0x${string}`): Signer {
     signTypedData: (_, typedData) => account.signTypedData(typedData as Parameters<typeof account.signTypedData>[0]),
     isLocal: true,
     sendTransaction: null,
+    signTransaction: ({ to, data, ...rest }) => account.signTransaction({ type: "eip1559", to: to as Hex, data: data as Hex, ...rest }),
   };
 }

@@ -9,8 +9,10 @@ export interface Signer {
   signTypedData(address: string, typedData: unknown): Promise<string>;
   /** Its key is in this tab. */
   readonly isLocal: boolean;
-  /** Sends a transaction; null where this signer has no node to send it to. */
+  /** Sends a transaction by the wallet's own node; null for a key in this tab, which has none. */
   readonly sendTransaction: null | ((transaction: Transaction) => Promise<string>);
+  /** Signs a transaction that the server sends; null for a wallet that sends its own. */
+  readonly signTransaction: null | ((transaction: PreparedTransaction) => Promise<string>);
 }
 
 export interface Transaction {
@@ -18,6 +20,17 @@ export interface Transaction {
   to: string;
   data: string;
   chainId: number;
+}
+
+/** With all that a signature covers. */
+export interface PreparedTransaction {
+  chainId: number;
+  nonce: number;
+  to: string;
+  data: string;
+  gas: bigint;
+  maxFeePerGas: bigint;
+  maxPriorityFeePerGas: bigint;
 }
 
 let current: Signer | null = null;

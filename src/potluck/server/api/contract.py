@@ -7,6 +7,7 @@ from potluck.model.error import (
     BadSettings,
     ChainUnreachable,
     Conflict,
+    InvalidInput,
     NotFound,
     TransactionRefused,
     Unavailable,
@@ -16,9 +17,17 @@ from potluck.server.api.examples.names import SHA256, WALLET
 from potluck.server.api.http.parameters import CallerRequest
 from potluck.server.flow.payout.administration import resume_chain
 from potluck.server.flow.payout.proof import show_claim, show_contract
+from potluck.server.flow.payout.send_claim import prepare_claim
+from potluck.server.flow.payout.send_claim import send_claim as send
 from potluck.server.services import Services
 from potluck.wire import routes
-from potluck.wire.money.contract import ClaimProof, RewardsContractView
+from potluck.wire.money.contract import (
+    ClaimFees,
+    ClaimProof,
+    ClaimSent,
+    RewardsContractView,
+    SendClaim,
+)
 
 _CONTRACT: Final = "0xF2E246BB76DF876Cef8b38ae84130F4F55De395b"
 _TOKEN: Final = "0x5FbDB2315678afecb367f032d93F642f64180aa3"  # noqa: S105  an address
@@ -56,6 +65,37 @@ async def claim_proof(request: CallerRequest, services: Services) -> ClaimProof:
     """Returns the arguments of `claim` for your wallet in the root that the contract has. When the
     next root becomes current, a claim with this one fails; ask again then."""
     return await show_claim(services, request.user.account.address)
+
+
+@AREA.operation(
+    routes.CLAIM_FEES,
+    Scope.ACCOUNT_READ,
+    "Get the fees of your claim",
+    response=ClaimFees(4, 96_000, "21000000000", "1000000000"),
+    errors=(Conflict, NotFound, Unavailable),
+    status_code=200,
+    is_timed=False,
+)
+async def claim_fees(request: CallerRequest, services: Services) -> ClaimFees:
+    """Returns the nonce of your wallet and the fees of this moment, for a wallet that has no node
+    of its own. A claim that the contract would refuse now is refused here."""
+    return await prepare_claim(services, request.user.account.address)
+
+
+@AREA.operation(
+    routes.SEND_CLAIM,
+    Scope.ACCOUNT_WRITE,
+    "Send your claim",
+    request=SendClaim("0x02f8"),
+    response=ClaimSent(f"0x{SHA256}"),
+    errors=(Conflict, NotFound, Unavailable, InvalidInput),
+    status_code=200,
+    is_timed=False,
+)
+async def send_claim(data: SendClaim, request: CallerRequest, services: Services) -> ClaimSent:
+    """Sends a claim that your wallet has signed to the chain, and nothing else. Your wallet pays
+    the fee. Safe to repeat."""
+    return await send(services, request.user.account.address, data)
 
 
 @AREA.operation(

@@ -7,8 +7,8 @@ from litestar.params import QueryParameter
 
 from potluck.model.account import Scope
 from potluck.model.blob import NamedFile, Value
-from potluck.model.error import NotFound, RangeNotSatisfiable
-from potluck.model.task import MOST_ITEMS, EndReason, TaskState
+from potluck.model.error import Conflict, NotFound, RangeNotSatisfiable
+from potluck.model.task import MOST_ITEMS, EndReason, ItemRange, TaskState
 from potluck.server.api.area import Area
 from potluck.server.api.examples.names import ATTEMPT, NODE, OWNER, TASK
 from potluck.server.api.examples.work import BLOB, DONE
@@ -19,9 +19,9 @@ from potluck.server.flow.execute import attempt_log
 from potluck.server.flow.report import result_poll
 from potluck.server.flow.submit import file_access
 from potluck.server.services import Services
-from potluck.store.tasks import item_failures, tasks
+from potluck.store.tasks import function_results, item_failures, tasks
 from potluck.wire import routes
-from potluck.wire.consumer import FailedItem, FailedItemPage, LogPage, LogPiece
+from potluck.wire.consumer import FailedItem, FailedItemPage, ItemStates, LogPage, LogPiece
 from potluck.wire.files import TaskFiles
 from potluck.wire.results import AskResults, ResultPiece, Results, TaskResult, Wanted
 
@@ -145,3 +145,43 @@ async def failed_items(
         await tasks.get(connection, services.vault, valid_id, request.user.id)
         found = await item_failures.page(connection, services.vault, valid_id, cursor, limit)
     return FailedItemPage(found, found[-1].item if len(found) == limit else None)
+
+
+@AREA.operation(
+    routes.ITEM_STATES,
+    Scope.TASKS_READ,
+    "See the states of all items of an array",
+    response=ItemStates(
+        200, [ItemRange(120, 200)], [ItemRange(100, 120)], [ItemRange(7, 8)], [], False
+    ),
+    errors=(Conflict,),
+)
+async def item_states(task_id: str, request: CallerRequest, services: Services) -> ItemStates:
+    """Returns the states of all items as ranges, and until when a call stream takes calls."""
+    valid_id = task_id_of(task_id)
+    async with services.database.transaction() as connection:
+        await tasks.get(connection, services.vault, valid_id, request.user.id)
+        states = await item_failures.read_states(connection, valid_id)
+    if states is None:
+        raise Conflict(f"{valid_id} is not an array, so it has no items.", "See the task itself.")
+    return states
+
+
+@AREA.operation(
+    routes.TASK_RESULT,
+    Scope.TASKS_READ,
+    "Fetch the return value of a function",
+    response=ResultPiece(0, 1, Value(_VALUE), node_id=NODE, wallet=OWNER),
+)
+async def task_result(task_id: str, request: CallerRequest, services: Services) -> ResultPiece:
+    """Returns the result of a function; with `task#item` the piece of an array's results that
+    contains this item."""
+    named, item = call_id_of(task_id)
+    async with services.database.transaction() as connection:
+        await tasks.get(connection, services.vault, named, request.user.id)
+        piece = await function_results.find(connection, services.vault, named, item or 0)
+    if piece is None:
+        raise NotFound(
+            f"{task_id} has no result.", "It returned none yet, or its results were deleted."
+        )
+    return piece

@@ -1,3 +1,13 @@
+-- name: find
+-- The result that contains this item.
+SELECT results.task_id, start, "end", is_error, sealed_value,
+    encode(sha256, 'hex') AS sha256, size_bytes, node_id, accounts.address AS wallet
+FROM results
+JOIN attempts ON attempts.id = attempt_id
+JOIN accounts ON accounts.id = provider_id
+WHERE results.task_id = :task_id AND start <= :item AND "end" > :item
+ORDER BY results.number LIMIT 1
+
 -- name: look
 -- The progress of those tasks that are the account's, with at most `limit` pieces of each after the
 -- given counts, within a limit of bytes.

@@ -79,6 +79,14 @@ async def load_progress(
     return progress
 
 
+async def find(
+    connection: Connection, vault: Vault, task_id: TaskId, item: int
+) -> ResultPiece | None:
+    """The result that contains this item; None if there is none, or not any more."""
+    row = await connection.fetchrow(*_sql.find(task_id=task_id, item=item))
+    return None if row is None else _piece(vault, row)
+
+
 def _progress(vault: Vault, row: Any) -> ResultProgress:
     reason = None if row["reason"] is None else EndReason(row["reason"])
     return ResultProgress(

@@ -6,10 +6,11 @@ from potluck.decide.arrays.items import ItemFailure
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.task import EndReason
 from potluck.store.database import Connection
+from potluck.store.item_ranges import item_ranges
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
 from potluck.store.tasks.last_lines import ITEM_LINES, item_row, open_lines, seal_items
-from potluck.wire.consumer import FailedItem
+from potluck.wire.consumer import FailedItem, ItemStates
 
 _sql = load("items")
 
@@ -38,6 +39,22 @@ async def record_failures(
             failed_items=failed,
             sealed_last_lines=seal_items(vault, task_id, failed),
         )
+    )
+
+
+async def read_states(connection: Connection, task_id: TaskId) -> ItemStates | None:
+    """None if the task is not an array."""
+    row = await connection.fetchrow(*_sql.states(task_id=task_id))
+    if row is None:
+        return None
+    return ItemStates(
+        row["total"],
+        *(
+            list(item_ranges(row[state] or ()))
+            for state in ("pending", "running", "failed", "cancelled")
+        ),
+        is_stream=row["is_stream"],
+        open_until=row["open_until"],
     )
 
 

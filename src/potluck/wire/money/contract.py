@@ -2,8 +2,11 @@
 token's smallest unit: many programs round large numbers.
 """
 
-from msgspec import Struct
+from typing import Annotated
 
+from msgspec import Meta, Struct
+
+from potluck.model.bounded_types import END
 from potluck.model.payout import RootState, TransactionKind, TransactionState
 
 
@@ -35,6 +38,26 @@ class ClaimProof(Struct, frozen=True):
     epoch: int  # of the contract
     root: str
     proof: list[str]
+
+
+class ClaimFees(Struct, frozen=True):
+    """What your wallet signs around the claim at this moment. Fees are decimal digits, in wei for
+    each unit of gas."""
+
+    nonce: int
+    gas: int
+    max_fee_wei: str
+    max_tip_wei: str
+
+
+class SendClaim(Struct, frozen=True, forbid_unknown_fields=True):
+    """A transaction of type 2 (EIP-1559) that claims for your wallet, signed by it."""
+
+    transaction: Annotated[str, Meta(max_length=20_000, pattern=f"^0x([0-9a-fA-F]{{2}})+{END}")]
+
+
+class ClaimSent(Struct, frozen=True):
+    transaction_hash: str
 
 
 class EpochRoot(Struct, frozen=True):

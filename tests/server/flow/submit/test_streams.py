@@ -21,7 +21,7 @@ from potluck.server.flow.schedule.release import release_once
 from potluck.server.flow.settle import calls, slices
 from potluck.server.flow.submit import append, retry, submit
 from potluck.server.leader.memory import LeaderMemory
-from potluck.store.tasks import streams
+from potluck.store.tasks import function_results, item_failures, streams
 from potluck.wire import item_file
 from potluck.wire.consumer import RetryTask, TaskView
 from potluck.wire.provider import (
@@ -427,6 +427,25 @@ async def test_a_call_that_runs_is_stopped_with_its_attempt_and_the_stream_goes_
     (again,) = await pool.fetch(node_id)
     assert again.items == [ItemRange(2, 3)]
     await pool.check()
+
+
+async def test_each_call_has_a_state_and_those_with_a_result_have_it(pool: Pool) -> None:
+    node_id, grant, task_id = await begun(pool)
+    await add(pool, task_id, 1, b"1", b"2", b"3", b"4")
+    await pool.report(node_id, failed(grant, 1), returned(grant, 2, 3))
+    await calls.cancel(pool.services, pool.alice, task_id, 4)
+    async with pool.services.database.transaction() as connection:
+        states = await item_failures.read_states(connection, task_id)
+        values = [
+            await function_results.find(connection, pool.services.vault, task_id, item)
+            for item in (1, 2, 3)
+        ]
+    assert states is not None and states.is_stream and states.open_until is not None
+    assert (states.total, states.pending, states.running) == (5, [], [ItemRange(3, 4)])
+    assert (states.failed, states.cancelled) == ([ItemRange(1, 2)], [ItemRange(4, 5)])
+    error, value, none = values
+    assert error is not None and error.is_error and none is None
+    assert value is not None and item_file.unpack(value.value.data, 1) == [b"r2"]
 
 
 async def test_the_last_cancelled_call_ends_a_closed_stream(pool: Pool) -> None:

@@ -14,16 +14,24 @@ from potluck.store.chain.scanned import KnownContract
 from potluck.wire.money.contract import ClaimProof, EpochRoot, RewardsContractView
 
 
-def _no_contract() -> NotFound:
+def no_contract() -> NotFound:
     return NotFound(
         "This pool has no rewards contract.", "Credits stay in the pool; ask its operator."
+    )
+
+
+def no_claim() -> NotFound:
+    return NotFound(
+        "There is nothing to claim for your wallet yet.",
+        "Choose `potluck rewards payout on`. Rewards can be claimed when their epoch is closed"
+        " and the delay of the contract has passed.",
     )
 
 
 async def show_contract(services: Services) -> RewardsContractView:
     chain = services.chain
     if chain is None:
-        raise _no_contract()
+        raise no_contract()
     async with services.database.transaction() as connection:
         contract = await scanned.get_contract(connection, chain.key)
     if contract is None:
@@ -45,14 +53,10 @@ async def show_contract(services: Services) -> RewardsContractView:
 async def show_claim(services: Services, address: str) -> ClaimProof:
     chain = services.chain
     if chain is None:
-        raise _no_contract()
+        raise no_contract()
     leaf_proof = await find_proof(services, address)
     if leaf_proof is None:
-        raise NotFound(
-            "There is nothing to claim for your wallet yet.",
-            "Choose `potluck rewards payout on`. Rewards can be claimed when their epoch is closed"
-            " and the delay of the contract has passed.",
-        )
+        raise no_claim()
     async with services.database.transaction() as connection:
         claimed = await scanned.sum_claimed(connection, chain.key, address)
     cumulative = leaf_proof.leaf.cumulative

@@ -1,0 +1,82 @@
+"""A call stream on the dashboard: its calls as a grid, and each with its outcome."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import potluck
+from potluck.consumer import Potluck
+from tests.processes import ProviderProcess, ServerProcess
+from tests.web.dashboard_page import DashboardPage
+
+
+def say(number: int) -> dict[str, int]:
+    print("I am", number)
+    if number == 2:
+        raise ValueError("not two")
+    return {"square": number * number}
+
+
+def rest(seconds: float) -> float:
+    import time
+
+    time.sleep(seconds)
+    return seconds
+
+
+@pytest.fixture
+def client(server: ServerProcess, provider: ProviderProcess) -> Iterator[Potluck]:
+    with Potluck(server.url, server.token) as client:
+        yield client
+
+
+def choose(page: Page, title: str) -> None:
+    page.get_by_role("option", name=title, exact=True).click()
+
+
+def test_each_call_shows_what_it_returned_wrote_or_raised(
+    dashboard: DashboardPage, server: ServerProcess, client: Potluck
+) -> None:
+    page = dashboard.page
+    function = potluck.task(client=client)(say)
+    futures = [function.submit(number) for number in range(4)]
+    assert futures[3].result(60) == {"square": 9}
+    task_id = futures[0].task_id.split("#")[0]
+    dashboard.sign_in(server.wallet)
+    dashboard.open(f"/tasks/{task_id}")
+    expect(page.get_by_role("heading", name="3 of 4 calls succeeded")).to_be_visible()
+    expect(page.get_by_text("It closes when idle:")).to_be_visible()
+    expect(page.locator("header").get_by_text("idle")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why it waits")).to_be_hidden()
+    choose(page, "Item 3: succeeded")
+    expect(page.get_by_label("Its return value")).to_have_text("{'square': 9}")
+    expect(page.get_by_label("Log of the item")).to_have_text("I am 3\n")
+    page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile("item=2"))
+    expect(page.get_by_label("Its error")).to_contain_text("ValueError: not two")
+    dashboard.press("Close it now")
+    dashboard.press("Close the stream")
+    expect(page.get_by_text("each of its calls has an outcome")).to_be_visible()
+    dashboard.press("Retry the call")
+    dashboard.press("Submit the call again")
+    expect(page.get_by_text("retry of")).to_be_visible()
+    expect(page.get_by_label("The end of its error output")).to_contain_text("not two")
+
+
+def test_a_call_is_cancelled_alone(
+    dashboard: DashboardPage, server: ServerProcess, client: Potluck
+) -> None:
+    page = dashboard.page
+    function = potluck.task(client=client)(rest)
+    assert function.submit(0.0).result(60) == 0
+    long = function.submit(600.0)
+    dashboard.sign_in(server.wallet)
+    dashboard.open(f"/tasks/{long.task_id.split('#')[0]}?tab=items&item=1")
+    dashboard.press("Cancel the call")
+    dashboard.press("Yes, cancel it")
+    expect(page.get_by_role("option", name="Item 1: cancelled")).to_be_visible()
+    expect(page.get_by_role("heading", name="Call 1 cancelled")).to_be_visible()
+    assert function.submit(0.01).result(60) == 0.01
+    expect(page.get_by_role("option", name="Item 2: succeeded")).to_be_visible()
