@@ -13,6 +13,8 @@ export interface TaskSearch {
 }
 
 const PAGE = 100;
+// Enough for a high window and the rows beyond it: the less it reads, the sooner the page can be used.
+const FIRST_PAGE = 60;
 const KINDS = ["script", "function", "container", "command"] as const;
 const DAYS: Record<string, number> = { day: 1, week: 7, month: 30 };
 
@@ -39,7 +41,7 @@ export function useTasks(search: TaskSearch) {
           params: {
             query: {
               ...filters(search),
-              limit: PAGE,
+              limit: pageParam === null ? FIRST_PAGE : PAGE,
               ...(states.length === 0 ? {} : { state: states }),
               ...(pageParam === null ? {} : { cursor: pageParam }),
             },

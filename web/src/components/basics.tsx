@@ -168,7 +168,7 @@ export function Stat({ label, children, note }: { label: string; children: React
 }
 
 export const Stats = ({ children }: { children: ReactNode }) => (
-  <div className="mb-5 grid grid-cols-2 gap-3 lg:grid-cols-4">{children}</div>
+  <div className="mb-5 grid grid-cols-2 gap-3 max-lg:[&>:last-child:nth-child(odd)]:col-span-2 lg:grid-flow-col lg:auto-cols-fr lg:grid-cols-none">{children}</div>
 );
 
 export function Empty({ title, children, action }: { title: string; children?: ReactNode; action?: ReactNode }) {
@@ -274,7 +274,7 @@ export function Bar({ share, tone = "busy", label }: { share: number; tone?: Ton
   );
 }
 
-export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
+export function Copy({ text, label = "Copy", name = "Copy" }: { text: string; label?: string; name?: string }) {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
@@ -290,7 +290,7 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
         void copy(text).then(() => { setCopied(true); });
       }}
     >
-      {isCopied ? "Copied" : "Copy"}
+      {isCopied ? "Copied" : name}
     </Button>
   );
 }
@@ -312,7 +312,7 @@ async function copy(text: string) {
 export function Command({ text, label }: { text: string; label: string }) {
   return (
     <div className="flex items-start gap-2 rounded-lg bg-sunken p-2 pl-3">
-      <pre className="min-w-0 flex-1 overflow-x-auto py-1.5 font-mono text-sm" tabIndex={0} aria-label={label}>
+      <pre className="min-w-0 flex-1 overflow-x-auto py-1.5 font-mono text-sm max-sm:text-xs max-sm:whitespace-pre-wrap max-sm:wrap-anywhere" tabIndex={0} aria-label={label}>
         <code>{text}</code>
       </pre>
       <Copy text={text} label={`Copy: ${label}`} />

@@ -25,6 +25,9 @@ function timeText(times: number[]) {
   return (tick: number) => format.format(tick * 1000);
 }
 
+/** In a range of less than a second all ticks have the same text. */
+const withoutRepeats = (texts: string[]) => texts.map((text, index) => (text === texts[index - 1] ? "" : text));
+
 export function Plot({
   label,
   times,
@@ -66,7 +69,7 @@ export function Plot({
         cursor: { y: false },
         scales: { y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) } },
         axes: [
-          { ...axis, size: 26, space: 70, values: (_, ticks) => ticks.map(timeText(times)) },
+          { ...axis, size: 26, space: 70, values: (_, ticks) => withoutRepeats(ticks.map(timeText(times))) },
           { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString()}${unit}`) },
         ],
         series: [

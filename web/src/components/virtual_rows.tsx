@@ -6,11 +6,11 @@ import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "re
 import { Button } from "./basics";
 
 /** The headings of a list on a wide screen; on a phone its rows have fewer columns, and none. */
-export function ListHead({ columns, names }: { columns: string; names: readonly string[] }) {
+export function ListHead({ columns, names, right = [] }: { columns: string; names: readonly string[]; right?: readonly string[] }) {
   return (
     <div role="rowgroup" className="hidden border-b border-line bg-sunken text-xs text-soft lg:block">
       <div role="row" className={`${columns} min-h-9`}>
-        {names.map((name) => <span key={name} role="columnheader">{name}</span>)}
+        {names.map((name) => <span key={name} role="columnheader" className={right.includes(name) ? "text-right" : ""}>{name}</span>)}
       </div>
     </div>
   );

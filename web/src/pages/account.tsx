@@ -29,7 +29,6 @@ export function AccountPage() {
         <Stat label="Available credit"><Credits micro={data.available_micro} /></Stat>
         <Stat label="Reserved for running tasks" note="the unused part comes back"><Credits micro={data.held_micro} /></Stat>
         <Stat label="Files stored" note={data.quota.max_blob_bytes === null ? undefined : `of ${formatBytes(data.quota.max_blob_bytes)}`}>{formatBytes(data.used_blob_bytes)}</Stat>
-        <Stat label="Roles">{data.roles.length === 0 ? "none" : data.roles.join(", ")}</Stat>
       </Stats>
       <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-2">
         <Roles me={data} />

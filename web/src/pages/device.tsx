@@ -107,7 +107,7 @@ function Ask({ request, onDone, onDenied }: { request: Request; onDone: (address
           {signers.map((signer) => <Button key={signer.name} weight="main" disabled={step !== ""} onClick={() => void approve(signer)}>Sign with {signer.name}</Button>)}
           <Button weight="alarm" disabled={step !== ""} onClick={() => void deny()}>This was not me: deny</Button>
         </div>
-        <p role="status" className="mt-2 min-h-6 text-sm">{step}</p>
+        <p role="status" className="text-sm not-empty:mt-2">{step}</p>
         <ProblemNote error={error} />
       </Section>
       {signers.length === 0 && (

@@ -34,7 +34,7 @@ export function HomePage() {
       </Stats>
       {tasks.isSuccess && recent.length === 0 && nodes.data?.length === 0 && <FirstSteps />}
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
-        <Section title="Recent tasks" actions={<LinkButton to="/tasks" weight="quiet">All tasks</LinkButton>}>
+        <Section title="Recent tasks" actions={<LinkButton to="/tasks" weight="quiet" className="-mr-3">All tasks</LinkButton>}>
           {tasks.isPending && <Loading />}
           {tasks.isSuccess && recent.length === 0 && (
             <p className="text-soft">Nothing yet. <Link to="/submit" search={{ what: "template" }} className="text-accent underline">Submit a task</Link>: a template runs with two clicks.</p>
@@ -49,7 +49,7 @@ export function HomePage() {
             ))}
           </ul>
         </Section>
-        <Section title="My machines" actions={<LinkButton to="/machines" weight="quiet">All machines</LinkButton>}>
+        <Section title="My machines" actions={<LinkButton to="/machines" weight="quiet" className="-mr-3">All machines</LinkButton>}>
           {nodes.isPending && <Loading />}
           {nodes.isSuccess && nodes.data.length === 0 && (
             <p className="text-soft">You offer no machine. <Link to="/join" className="text-accent underline">One command</Link> offers a GPU to this pool, and Ctrl-C takes it back.</p>

@@ -119,19 +119,20 @@ function Overview() {
   const most = Math.max(1, ...ranges.map((range) => range.devices));
   const all = models.reduce((total, model) => total + model.devices, 0);
   if (market.isError) return <ProblemNote error={market.error} />;
+  if (models.length === 0) return null; // no devices are on offer, or none were counted yet
   return (
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
       <Section title="By model">
         <Scroller label="Devices by model">
           <table className={`${TABLE} [&_td]:align-middle!`}>
-            <thead><tr><th scope="col">Model</th><th scope="col" className="num">Devices</th><th scope="col">In use</th><th scope="col" className="num">Waiting</th><th scope="col" className="num">Median price</th></tr></thead>
+            <thead><tr><th scope="col">Model</th><th scope="col" className="num">Devices</th><th scope="col">In use</th><th scope="col" className="num max-sm:hidden">Waiting</th><th scope="col" className="num">Median price</th></tr></thead>
             <tbody>
               {models.slice(0, 10).map((model) => (
                 <tr key={`${model.kind} ${model.model}`}>
-                  <td className="min-w-40 wrap-anywhere">{model.model}</td>
+                  <td className="wrap-anywhere sm:min-w-40">{model.model}</td>
                   <td className="num">{formatCount(model.devices)}</td>
                   <td className="w-36 align-middle!"><Bar share={1 - model.free / model.devices} tone={model.free === 0 ? "alarm" : "busy"} label={`${model.model}: share in use`} /><span className="text-xs text-soft">{formatCount(model.free)} free</span></td>
-                  <td className="num">{formatCount(model.waiting_tasks)}</td>
+                  <td className="num max-sm:hidden">{formatCount(model.waiting_tasks)}</td>
                   <td className="num"><Price microPerHour={model.median_micro_per_hour} /></td>
                 </tr>
               ))}

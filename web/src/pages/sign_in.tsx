@@ -63,7 +63,7 @@ export function SignInPage() {
             ))}
           </div>
         )}
-        <p role="status" className="mt-2 min-h-6 text-sm">
+        <p role="status" className="text-sm not-empty:mt-2">
           {step}
         </p>
         <ProblemNote error={error} />

@@ -92,7 +92,7 @@ function Actions({ task }: { task: Task }) {
   const refreshAll = useRefresh();
   return (
     <>
-      <Copy text={task.id} label="Copy the task's id" />
+      <Copy text={task.id} label="Copy the ID of the task" name="Copy the ID" />
       {task.kind !== "function" && <LinkButton to="/submit" search={{ from: task.id }} weight="quiet" icon="plus">Again, with changes</LinkButton>}
       {refusal("retry", task.state) === null && <Button icon="retry" onClick={() => { setAsking("retry"); }}>Retry</Button>}
       {refusal("cancel", task.state) === null && <Button weight="alarm" icon="stop" onClick={() => { setAsking("cancel"); }}>Cancel</Button>}

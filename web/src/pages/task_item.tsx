@@ -32,7 +32,7 @@ export function ItemPanel({ task, item, isStream, state, onClose }: { task: Task
       title={<span className="flex flex-wrap items-center gap-2">{isStream ? "Call" : "Item"} {item} {view && <StateBadge state={view.state}>{view.state === "queued" ? "pending" : undefined}</StateBadge>}</span>}
       actions={
         <>
-          <Copy text={id} label="Copy the address of the item" />
+          <Copy text={id} label="Copy the ID of the item" name="Copy the ID" />
           {view && isStream && <Actions call={view} task={task} />}
           <IconButton icon="close" label="Close the item" onClick={onClose} />
         </>

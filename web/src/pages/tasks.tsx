@@ -97,7 +97,7 @@ export function TasksPage() {
       <ProblemNote error={error} />
       <ProblemNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading rows={8} />}
-      {list.isSuccess && tasks.length === 0 && <NoTasks isFiltered={isFiltered} />}
+      {list.isSuccess && tasks.length === 0 && <NoTasks isFiltered={isFiltered} name={search.name} />}
       {tasks.length > 0 && (
         <VirtualRows
           label="Tasks"
@@ -192,7 +192,10 @@ function Select({ label, value, options, onChange }: { label: string; value: str
   );
 }
 
-function NoTasks({ isFiltered }: { isFiltered: boolean }) {
+function NoTasks({ isFiltered, name }: { isFiltered: boolean; name: string | undefined }) {
+  if (name !== undefined) {
+    return <Empty title={`No task is named “${name}”.`}>The search is for whole names. Write the name as the list shows it, or clear the filters.</Empty>;
+  }
   if (isFiltered) {
     return <Empty title="No tasks match.">Choose other states, or clear the filters.</Empty>;
   }

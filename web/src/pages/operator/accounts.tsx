@@ -54,14 +54,14 @@ export function AccountsPage() {
       {list.isPending && <Loading rows={8} />}
       {list.isSuccess && accounts.length === 0 && <Empty title="No accounts match." />}
       {accounts.length > 0 && (
-        <VirtualRows label="Accounts" head={<ListHead columns={COLUMNS} names={["Account", "Roles", "Credits", "Joined", "Action"]} />} items={accounts} keyOf={(each) => each.id} height={56} hasMore={hasNextPage} isLoadingMore={isFetchingNextPage} loadMore={() => void fetchNextPage()}>
+        <VirtualRows label="Accounts" head={<ListHead columns={COLUMNS} names={["Account", "Roles", "Credits", "Joined", "Action"]} right={["Credits", "Action"]} />} items={accounts} keyOf={(each) => each.id} height={56} hasMore={hasNextPage} isLoadingMore={isFetchingNextPage} loadMore={() => void fetchNextPage()}>
           {(each) => (
             <div className={`${COLUMNS} h-full text-sm hover:bg-sunken`}>
               <span role="cell" className="min-w-0">
                 <button type="button" className="block max-w-full truncate font-medium hover:text-accent" onClick={() => { setChosen(each.id); }}>{each.label || <Address address={each.address} />}</button>
                 {each.label && <Address address={each.address} />}
               </span>
-              <span role="cell" className="flex flex-wrap gap-1">{each.suspended_at ? <Badge tone="alarm">suspended</Badge> : each.roles.map((role) => <Badge key={role} tone={role === "admin" ? "busy" : "quiet"}>{role}</Badge>)}</span>
+              <span role="cell" className="flex flex-wrap gap-1">{each.suspended_at ? <Badge tone="alarm">suspended</Badge> : each.roles.map((role) => <span key={role} className={role === "admin" ? "" : "max-lg:hidden"}><Badge tone={role === "admin" ? "busy" : "quiet"}>{role}</Badge></span>)}</span>
               <span role="cell" className="hidden text-right lg:block"><Credits micro={each.available_micro} /></span>
               <span role="cell" className="hidden text-soft lg:block"><Ago at={each.created_at} /></span>
               <span role="cell" className="hidden text-right lg:block"><Button onClick={() => { setChosen(each.id); }}>Manage</Button></span>

@@ -55,7 +55,7 @@ export function NodesPage() {
       {list.isPending && <Loading rows={8} />}
       {list.isSuccess && nodes.length === 0 && <Empty title={search.find ? "No nodes match." : "No node has registered yet."} />}
       {nodes.length > 0 && (
-        <VirtualRows label="Nodes" head={<ListHead columns={COLUMNS} names={["Node", "State", "Devices", "Version", "Last seen", "Action"]} />} items={nodes} keyOf={(node) => node.id} height={60} hasMore={hasNextPage} isLoadingMore={isFetchingNextPage} loadMore={() => void fetchNextPage()}>
+        <VirtualRows label="Nodes" head={<ListHead columns={COLUMNS} names={["Node", "State", "Devices", "Version", "Last seen", "Action"]} right={["Action"]} />} items={nodes} keyOf={(node) => node.id} height={60} hasMore={hasNextPage} isLoadingMore={isFetchingNextPage} loadMore={() => void fetchNextPage()}>
           {(node) => (
             <div className={`${COLUMNS} h-full text-sm hover:bg-sunken`}>
               <span role="cell" className="min-w-0">

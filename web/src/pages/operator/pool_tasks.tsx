@@ -52,7 +52,7 @@ export function PoolTasksPage() {
       {list.isSuccess && tasks.length === 0 && <Empty title="No tasks match." />}
       {tasks.length > 0 && (
         <VirtualRows
-          head={<ListHead columns={COLUMNS} names={["Task", "Account", "State", "Kind", "Submitted", "Where, or why it ended", "Cost"]} />}
+          head={<ListHead columns={COLUMNS} names={["Task", "Account", "State", "Kind", "Submitted", "Where, or why it ended", "Cost"]} right={["Cost"]} />}
           label="All tasks"
           items={tasks}
           keyOf={(task) => task.id}
