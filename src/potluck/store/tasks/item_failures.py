@@ -1,10 +1,12 @@
 """Failed array items, one row each; all other items are numbers and ranges."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import asyncpg
 
 from potluck.decide.arrays.items import ItemFailure
 from potluck.model.ids import AttemptId, TaskId
-from potluck.model.task import EndReason
+from potluck.model.task import EndReason, ItemRange
 from potluck.store.database import Connection
 from potluck.store.item_ranges import item_ranges
 from potluck.store.sealing.vault import Vault
@@ -48,14 +50,18 @@ async def read_states(connection: Connection, task_id: TaskId) -> ItemStates | N
     if row is None:
         return None
     return ItemStates(
-        row["total"],
-        *(
-            list(item_ranges(row[state] or ()))
-            for state in ("pending", "running", "failed", "cancelled")
-        ),
+        total=row["total"],
+        pending=_ranges(row["pending"]),
+        running=_ranges(row["running"]),
+        failed=_ranges(row["failed"]),
+        cancelled=_ranges(row["cancelled"]),
         is_stream=row["is_stream"],
         open_until=row["open_until"],
     )
+
+
+def _ranges(stored: "Iterable[asyncpg.Range[int]] | None") -> list[ItemRange]:
+    return list(item_ranges(stored or ()))
 
 
 async def page(
