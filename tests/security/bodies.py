@@ -74,6 +74,7 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "grant_credit": lambda _: {"amount_micro": 1},
     "set_label": lambda _: {"label": ""},
     "choose_rewards": lambda _: {"rewards_to": "credits"},
+    "send_claim": lambda _: {"transaction": "0x02f8"},
     "mark_paid": lambda person: {
         "payouts": [{"id": "a test", "wallet": person.wallet.address, "amount_micro": 1}]
     },

@@ -27,7 +27,13 @@ ALSO_NEEDED = {"authorise_node_key": Role.PROVIDER}
 # Here the lease in the body is looked at before the node, and that one is nobody's.
 FENCED = {"append_log", "begin_node_upload", "get_input", "add_files", "keep_checkpoint"}
 # About something of an attempt, which none of these machines has, or that was never sent.
-OF_NO_ATTEMPT = {"put_node_part", "finish_node_upload", "redeliver", "remove_version"}
+OF_NO_ATTEMPT = {
+    "put_node_part",
+    "finish_node_upload",
+    "redeliver",
+    "remove_version",
+    "task_result",
+}
 # About the rewards contract, which this pool does not have.
 OF_NO_CONTRACT = {"rewards_contract", "claim_proof", "claim_fees", "send_claim"}
 STATUSES = {
