@@ -23,9 +23,9 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class MarketSize(Struct, frozen=True):
-    providers: int = 20
-    consumers: int = 20
-    days: float = 30.0
+    providers: int = 10
+    consumers: int = 10
+    days: float = 1.0
 
 
 class AccountTotals(Struct):

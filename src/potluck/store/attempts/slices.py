@@ -35,10 +35,17 @@ async def list_unresolved(connection: Connection, limit: int) -> list[AttemptId]
     return [row["id"] for row in await connection.fetch(*_sql.unresolved(limit=limit))]
 
 
-async def list_unjudged(connection: Connection, limit: int) -> dict[AttemptId, UnjudgedFailure]:
-    """Failed attempts whose reward is held back, of tasks that are over."""
-    unjudged = timedelta(seconds=UNJUDGED_SECONDS)
-    rows = await connection.fetch(*_sql.unjudged(unjudged_duration=unjudged, limit=limit))
+async def list_unjudged(
+    connection: Connection, longest_seconds: float, limit: int
+) -> dict[AttemptId, UnjudgedFailure]:
+    """Failed attempts whose reward is held back: of tasks that are over, or for the longest time."""
+    rows = await connection.fetch(
+        *_sql.unjudged(
+            unjudged_duration=timedelta(seconds=UNJUDGED_SECONDS),
+            longest_duration=timedelta(seconds=longest_seconds),
+            limit=limit,
+        )
+    )
     return {row["id"]: UnjudgedFailure(row["seconds"], row["has_waited"]) for row in rows}
 
 

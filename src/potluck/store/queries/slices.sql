@@ -15,14 +15,16 @@ WHERE held_back_micro > 0 AND attempts.finished_at IS NOT NULL AND attempts.stat
 ORDER BY attempts.finished_at LIMIT :limit
 
 -- name: unjudged
--- Failed ones whose reward is held back, once nothing can refute them any more. Some of them wait
--- for ends to compare with: in no order, so that they do not keep others from their turn.
+-- Failed ones whose reward is held back, once nothing can refute them any more, or for so long that
+-- the provider is not kept waiting: a task may be queued for ever. Some of them wait for ends to
+-- compare with: in no order, so that they do not keep others from their turn.
 SELECT attempts.id,
     extract(epoch FROM attempts.finished_at - attempts.started_at)::float8 AS seconds,
     attempts.finished_at < now() - :unjudged_duration::interval AS has_waited
 FROM attempts JOIN tasks ON tasks.id = task_id
 WHERE held_back_micro > 0 AND attempts.finished_at IS NOT NULL AND attempts.state = 'failed'
-    AND tasks.finished_at IS NOT NULL
+    AND (tasks.finished_at IS NOT NULL
+        OR attempts.finished_at < now() - :longest_duration::interval)
 ORDER BY random() LIMIT :limit
 
 -- name: lock_balances

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.failure_record import FEWEST_ENDS, FIRST_SPARED, PAID_FOR_SPARED, SHORT_SECONDS
 from potluck.model.account import Role
@@ -370,6 +371,24 @@ async def test_a_failure_without_anything_to_compare_with_is_paid_after_some_day
         " finished_at = finished_at - interval '3 days'"
     )
     assert await judge_failures(pool.services, pool.leads) == 1
+    assert await rewards(pool) == (0, 14_000, 0)
+    await pool.check()
+
+
+async def test_a_reward_is_not_held_back_for_ever_while_its_task_waits(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**11)
+    node_id = await priced_node(pool)
+    await pool.submit(run_seconds=20_000.0, max_attempts=3)
+    await fail_after(pool, node_id, 14_000)
+    settings = replace(pool.services.settings, held_back_seconds=10 * 86_400.0)
+    services = replace(pool.services, settings=settings)
+    for days, judged in ((9, 0), (1, 1)):
+        await pool.sql(
+            "UPDATE attempts SET started_at = started_at - make_interval(days => $1),"
+            " finished_at = finished_at - make_interval(days => $1)",
+            days,
+        )
+        assert await judge_failures(services, pool.leads) == judged
     assert await rewards(pool) == (0, 14_000, 0)
     await pool.check()
 

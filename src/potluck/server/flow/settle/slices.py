@@ -79,7 +79,8 @@ async def judge_failures(services: Services, leadership: Leadership) -> int:
     async with services.database.transaction() as connection:
         if not await leader.is_current(connection, leadership):
             return 0
-        unjudged = await slices.list_unjudged(connection, _BATCH)
+        longest_seconds = services.settings.held_back_seconds
+        unjudged = await slices.list_unjudged(connection, longest_seconds, _BATCH)
         failed = await attempts.lock_many_for_end(connection, list(unjudged)) if unjudged else []
         records = await attempts.failure_records(connection, list(unjudged)) if unjudged else {}
         settlements: dict[AttemptId, Settlement] = {}
