@@ -14,7 +14,7 @@ from verification.play.gains import measure_gains
 from verification.play.market_records import MarketSize
 
 _SIZE = MarketSize()
-# Of a new player, whom nobody knows, and of one whose record counts.
+# Of a player without a record, and of one with some.
 _DAYS = (1.0, 3.0)
 _MOST_MARKETS = 400
 
@@ -38,11 +38,7 @@ def main() -> int:
         MarketSize(options.providers, options.consumers, days) for days in options.days or _DAYS
     ]
     summary = measure_gains(
-        sizes,
-        options.seed,
-        options.only,
-        most_markets=options.markets,
-        processes=options.processes,
+        sizes, options.seed, options.only, most_markets=options.markets, processes=options.processes
     )
     print(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
     return 0 if summary.is_fair else 1

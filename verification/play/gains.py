@@ -1,8 +1,8 @@
 """What a tenth of the consumers or of the providers gains by each play, over honest play.
 
-The attempts of one player in one market differ by several percent by chance, so a play is repeated in
-further markets until its gain is known to be below or above the limit. Each market is compared with
-the one of the same seed in which all are honest.
+What a player earns in one market differs by several percent by chance, so a play is repeated in
+further markets until its gain is certain to be below or above the limit. Each market is compared
+with the one of the same seed in which all are honest.
 """
 
 import math
@@ -59,7 +59,7 @@ class PlaySummary(Struct, frozen=True):
 
     @property
     def is_fair(self) -> bool:
-        """Whether it is certain that nobody gains more than the limit."""
+        """Whether no gain is above the limit, and all are certain."""
         return self.largest_gain <= LARGEST_GAIN and not self.undecided
 
 

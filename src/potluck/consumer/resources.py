@@ -6,7 +6,7 @@ from potluck.consumer.http.transport import Transport, call_api, iter_pages
 from potluck.model.device import DeviceKind
 from potluck.wire import routes
 from potluck.wire.consumer import DevicePage, NodeList, NodeView, PoolView
-from potluck.wire.own_machines import ModelPrices, PricesOnOffer
+from potluck.wire.dashboard.market import MarketView
 
 
 class Resources:
@@ -24,10 +24,9 @@ class Resources:
         """One node."""
         return call_api(self._transport, routes.GET_NODE, NodeView, {"node_id": node_id})
 
-    def prices(self, model: str | None = None) -> list[ModelPrices]:
-        """The prices on offer, by model; `model` is a pattern such as `RTX 40*`."""
-        query = {"model": model}
-        return call_api(self._transport, routes.LIST_PRICES, PricesOnOffer, query=query).models
+    def market(self) -> MarketView:
+        """What is on offer by model: number, prices, and how many tasks wait for it."""
+        return call_api(self._transport, routes.MARKET, MarketView)
 
     def pool(self) -> PoolView:
         """The pool in numbers: nodes, devices, waiting and running tasks."""

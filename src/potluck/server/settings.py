@@ -189,8 +189,8 @@ class ServerSettings(ChainSettings, frozen=True, kw_only=True):
     # How often an attempt that has a price is charged while it runs.
     settle_seconds: Duration = 300.0
     settle_poll_seconds: Duration = 5.0  # how often the leader looks for such attempts
-    # The longest time that the reward of a failed attempt is held back while its task is unfinished.
-    # With the longest time that a task may run, a retry has mostly shown by then what to believe.
+    # The longest time that the reward of a failed attempt is held back while its task is open.
+    # As long as a task may run: a retry that could refute the failure has mostly ended by then.
     held_back_seconds: Lifetime = 30 * 86_400.0
     # A node that works on a call stream and has no more calls to do waits this long for the next
     # ones, unless another account waits for the device.

@@ -5,7 +5,7 @@ from datetime import date, datetime
 from msgspec import Struct
 
 from potluck.model.bounded_types import Count
-from potluck.model.device import Availability, DeviceKind
+from potluck.model.device import Availability
 from potluck.model.ids import DeviceId, NodeId
 from potluck.model.node import NodeState
 from potluck.wire.device_status import DeviceSample
@@ -65,26 +65,6 @@ class PriceHistory(Struct, frozen=True):
 
     device_id: DeviceId
     prices: list[DevicePrice]
-
-
-class ModelPrices(Struct, frozen=True):
-    """Prices on offer for one model, for an hour of a whole device."""
-
-    kind: DeviceKind
-    model: str
-    devices: int
-    owners: int
-    lowest_micro_per_hour: int
-    quarter_micro_per_hour: int  # a quarter of the devices cost no more
-    median_micro_per_hour: int
-    three_quarters_micro_per_hour: int
-    highest_micro_per_hour: int
-
-
-class PricesOnOffer(Struct, frozen=True):
-    """The models with the most devices first."""
-
-    models: list[ModelPrices]
 
 
 class PriceSuggestion(Struct, frozen=True):

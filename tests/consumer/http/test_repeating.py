@@ -48,7 +48,7 @@ REPEATED: list[Call] = [
     ("resources.node", ("n",)),
     ("resources.devices", ()),
     ("resources.pool", ()),
-    ("resources.prices", ()),
+    ("resources.market", ()),
     ("ledger.balance", ()),
     ("ledger.entries", ()),
     ("ledger.page", ()),

@@ -27,7 +27,6 @@ BOUNDED = {
     "device_history": "samples of an hour",
     "pool_history": "about a hundred steps",
     "device_prices": "the newest, up to a limit",
-    "list_prices": "500 models",
     "task_logs": "continued by offset",
     "ledger_summary": "366 days",
     "earnings": "days, nodes and devices",

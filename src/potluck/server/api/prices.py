@@ -1,14 +1,9 @@
 """Prices: what devices cost, cost before, and what similar ones earned."""
 
-from typing import Annotated, Final
+from typing import Final
 
-from litestar.params import QueryParameter
-
-from potluck.decide.admission import check_models
 from potluck.decide.price_suggestion import suggest_price as suggest
 from potluck.model.account import Scope
-from potluck.model.device import DeviceKind
-from potluck.model.error import InvalidInput
 from potluck.model.ids import DeviceId, is_id
 from potluck.server.api.area import Area
 from potluck.server.api.examples.names import DEVICE, at
@@ -18,23 +13,8 @@ from potluck.server.services import Services
 from potluck.store.nodes import prices
 from potluck.store.nodes.device_list import no_such_device
 from potluck.wire import routes
-from potluck.wire.own_machines import (
-    DevicePrice,
-    ModelPrices,
-    PriceHistory,
-    PricesOnOffer,
-    PriceSuggestion,
-)
+from potluck.wire.own_machines import DevicePrice, PriceHistory, PriceSuggestion
 
-Model = Annotated[
-    str | None, QueryParameter(name="model", min_length=1, max_length=200, required=False)
-]
-
-# Examples.
-_4090 = ModelPrices(
-    *(DeviceKind.GPU, "NVIDIA GeForce RTX 4090", 12, 5),
-    *(200_000, 250_000, 300_000, 400_000, 500_000),
-)
 _SENTENCE = "Similar devices earned 0.21 to 0.34 an hour last week, and were busy 61 % of the time."
 
 AREA: Final = Area(
@@ -42,18 +22,6 @@ AREA: Final = Area(
     "What devices cost now and before, and what similar ones earned. Amounts are in "
     "millionths of a credit, for an hour of a whole device.",
 )
-
-
-@AREA.operation(
-    routes.LIST_PRICES, Scope.POOL_READ, "See the prices on offer", response=PricesOnOffer([_4090])
-)
-async def list_prices(services: Services, model: Model = None) -> PricesOnOffer:
-    """Lists the prices of devices that take other accounts' work now, by model."""
-    if "\0" in (model or ""):
-        raise InvalidInput("A model contains a NUL character.", "Remove it.")
-    check_models(model)
-    async with services.database.statement() as connection:
-        return PricesOnOffer(await prices.list_on_offer(connection, model))
 
 
 @AREA.operation(

@@ -38,7 +38,7 @@ async def list_unresolved(connection: Connection, limit: int) -> list[AttemptId]
 async def list_unjudged(
     connection: Connection, longest_seconds: float, limit: int
 ) -> dict[AttemptId, UnjudgedFailure]:
-    """Failed attempts whose reward is held back: of tasks that are over, or for the longest time."""
+    """Failed attempts whose reward is held back: of tasks that are over, or for this long."""
     rows = await connection.fetch(
         *_sql.unjudged(
             unjudged_duration=timedelta(seconds=UNJUDGED_SECONDS),

@@ -79,8 +79,10 @@ async def has_unassigned(connection: Connection) -> bool:
     return found
 
 
-async def list_unassigned(connection: Connection) -> list[AssignedReward]:
-    return [AssignedReward(**row) for row in await connection.fetch(*_sql.unassigned())]
+async def list_unassigned(connection: Connection, limit: int) -> list[AssignedReward]:
+    """The largest."""
+    rows = await connection.fetch(*_sql.unassigned(limit=limit))
+    return [AssignedReward(**row) for row in rows]
 
 
 async def get_last_epoch(connection: Connection) -> ClosedEpoch | None:
@@ -99,13 +101,14 @@ async def assign(
 ) -> bool:
     """Stores a root with what it assigns.
 
-    False, and nothing, if the rewards are others now, or an epoch was closed since they were read.
+    False, and nothing, if these rewards are others now, or an epoch was closed since.
     """
     assert root.epoch is not None, "a root of this ledger covers an epoch"
     if await connection.fetchval(*_sql.lock_open_epoch()) != root.epoch + 1:
         return False
-    found = await connection.fetch(*_sql.lock_unassigned())
-    if [AssignedReward(**row) for row in found] != list(rewards):
+    found = await connection.fetch(*_sql.lock_unassigned(rewards=rewards))
+    unchanged = sorted(rewards, key=lambda reward: reward.account_id)
+    if [AssignedReward(**row) for row in found] != unchanged:
         return False
     await add(connection, key, root)
     await connection.execute(*_sql.add_rewards(key=key, number=root.number, rewards=rewards))

@@ -1,21 +1,19 @@
-"""What devices cost and earned: the history of a price, prices on offer, and similar devices."""
+"""What devices cost and earned: the history of a price, and similar devices."""
 
 from datetime import timedelta
 from typing import Final
 
 from potluck.decide.price_suggestion import LEAST_OWNERS, OwnerWork, SimilarWork
-from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, DeviceId
 from potluck.store.database import Connection
-from potluck.store.nodes.device_list import like_patterns, no_such_device
+from potluck.store.nodes.device_list import no_such_device
 from potluck.store.sql_files import load
-from potluck.wire.own_machines import DevicePrice, ModelPrices
+from potluck.wire.own_machines import DevicePrice
 
 _sql = load("prices")
 
 PERIOD: Final = timedelta(days=7)
 _MOST_SIMILAR = 100
-_MOST_MODELS = 500
 
 
 async def read_history(
@@ -28,24 +26,6 @@ async def read_history(
     if not rows:
         raise no_such_device(device_id)
     return [DevicePrice(row["since"], row["price_micro_per_hour"]) for row in rows]
-
-
-async def list_on_offer(connection: Connection, model: str | None) -> list[ModelPrices]:
-    rows = await connection.fetch(*_sql.on_offer(models=like_patterns(model), limit=_MOST_MODELS))
-    return [
-        ModelPrices(
-            DeviceKind(row["kind"]),
-            row["model"],
-            row["devices"],
-            row["owners"],
-            row["lowest"],
-            row["quarter"],
-            row["median"],
-            row["three_quarters"],
-            row["highest"],
-        )
-        for row in rows
-    ]
 
 
 async def read_similar(

@@ -42,9 +42,10 @@ SELECT EXISTS (SELECT FROM balances WHERE claimable_micro > assigned_micro)
 SELECT number FROM epochs WHERE closed_at IS NULL AND closing_at IS NULL FOR UPDATE
 
 -- name: unassigned
+-- The largest: what is left over grows, until it is among them.
 SELECT account_id, address, claimable_micro - assigned_micro AS amount_micro
 FROM balances JOIN accounts ON accounts.id = account_id
-WHERE claimable_micro > assigned_micro ORDER BY account_id
+WHERE claimable_micro > assigned_micro ORDER BY amount_micro DESC, account_id LIMIT :limit
 
 -- name: last_closed_epoch
 SELECT number, statement_sha256 FROM epochs WHERE closed_at IS NOT NULL
@@ -54,7 +55,8 @@ ORDER BY number DESC LIMIT 1
 -- In the order in which the ledger's trigger locks.
 SELECT account_id, address, claimable_micro - assigned_micro AS amount_micro
 FROM balances JOIN accounts ON accounts.id = account_id
-WHERE claimable_micro > assigned_micro ORDER BY account_id FOR UPDATE OF balances
+WHERE account_id = ANY(:rewards[].account_id::text[]) AND claimable_micro > assigned_micro
+ORDER BY account_id FOR UPDATE OF balances
 
 -- name: assign
 UPDATE balances SET assigned_micro = balances.assigned_micro + reward.amount_micro

@@ -8,20 +8,6 @@ WHERE device_id = :device_id AND is_present
     AND (nodes.state <> 'left' OR nodes.account_id = :account_id)
 ORDER BY since DESC LIMIT :limit
 
--- name: on_offer
--- Of devices that take tasks of other accounts, by model; those that are most on offer first.
-SELECT devices.kind, model, count(*) AS devices, count(DISTINCT account_id) AS owners,
-    min(price_micro_per_hour) AS lowest,
-    percentile_disc(0.25) WITHIN GROUP (ORDER BY price_micro_per_hour) AS quarter,
-    percentile_disc(0.5) WITHIN GROUP (ORDER BY price_micro_per_hour) AS median,
-    percentile_disc(0.75) WITHIN GROUP (ORDER BY price_micro_per_hour) AS three_quarters,
-    max(price_micro_per_hour) AS highest
-FROM devices JOIN nodes ON nodes.id = node_id
-WHERE is_present AND nodes.state = 'online' AND standing = 'bound' AND NOT own_tasks_only
-    AND cordoned_at IS NULL AND model ILIKE ANY(:models::text[])
-GROUP BY devices.kind, model
-ORDER BY devices DESC, model LIMIT :limit
-
 -- name: similar
 -- Devices of other owners that are like this one: of its model, else of its kind and with about its
 -- memory. What they worked is counted for each owner; own tasks of an owner prove no price.

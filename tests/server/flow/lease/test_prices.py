@@ -1,4 +1,4 @@
-"""Prices: their history, what is on offer, and what similar devices earned."""
+"""Prices: their history, and what similar devices earned."""
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from potluck.model.ids import AccountId, DeviceId
 from potluck.model.task import GIB
 from potluck.store.nodes import prices
 from potluck.store.nodes.nodes import Owner
-from potluck.wire.own_machines import DevicePrice, ModelPrices
+from potluck.wire.own_machines import DevicePrice
 from potluck.wire.provider import NodeRegistered, Started
 from tests.server.flow.pool import Pool, description, done, lease_of, used
 from tests.wallets import Wallet
@@ -37,11 +37,6 @@ async def account(pool: Pool, name: str) -> AccountId:
 async def history(pool: Pool, device_id: DeviceId) -> list[DevicePrice]:
     async with pool.services.database.transaction() as connection:
         return await prices.read_history(connection, device_id, pool.alice, 100)
-
-
-async def on_offer(pool: Pool, model: str | None = None) -> list[ModelPrices]:
-    async with pool.services.database.transaction() as connection:
-        return await prices.list_on_offer(connection, model)
 
 
 async def offer_of(
@@ -87,23 +82,6 @@ async def test_the_agreed_price_stays_with_the_attempt(pool: Pool) -> None:
     await pool.sql(RUN_FOR, 60.0)
     await pool.report(node_id, done(grant, usage=used(60.0)))
     assert (await pool.task(grant.task_id)).charge_micro == 60 * CREDIT
-
-
-async def test_prices_on_offer_by_model(pool: Pool) -> None:
-    for name, price in (("one", 0.2), ("two", 0.3), ("three", 0.5)):
-        await offer_of(pool, await account(pool, name), price)
-    await offer_of(pool, pool.bob, 0.1, "A100", 40)
-    cards = await on_offer(pool)
-    assert [(each.model, each.devices, each.owners) for each in cards] == [
-        ("RTX 4090", 3, 3),
-        ("A100", 1, 1),
-    ]
-    first = cards[0]
-    assert (first.lowest_micro_per_hour, first.median_micro_per_hour) == (200_000, 300_000)
-    assert first.highest_micro_per_hour == 500_000
-    assert [each.model for each in await on_offer(pool, "a1*")] == ["A100"]
-    await pool.sql("UPDATE nodes SET state = 'silent'")
-    assert await on_offer(pool) == []
 
 
 async def suggestion(pool: Pool, device_id: DeviceId, owner: AccountId) -> object:

@@ -10,9 +10,11 @@ from potluck.chain.merkle import MerkleTree, RewardLeaf
 from potluck.chain.rewards_contract import RewardsRoot
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId
+from potluck.server.flow.payout import roots as payout_roots
 from potluck.server.flow.payout.administration import resume_chain
 from potluck.store.alerts import observations
 from potluck.store.chain import roots
+from potluck.store.chain.scanned import ContractKey
 from potluck.store.ledger import payouts
 from potluck.store.ledger.payouts import Payout
 from tests.chain.rewards import OWNER, PROPOSER, RewardsRig
@@ -127,6 +129,29 @@ async def test_somebody_else_may_accept_a_root(paying: PayingPool) -> None:
     await paying.round(2)
     assert (await paying.states())[0] == "accepted"
     assert await paying.pool.sql("SELECT count(*) FROM chain_transactions") == 1
+
+
+async def test_a_root_locks_a_bounded_number_of_balances(
+    paying: PayingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The smaller reward is in the root after it."""
+    monkeypatch.setattr(payout_roots, "_MOST_REWARDS", 1)
+    dora = await paying.add_wallet("dora")
+    await paying.reward(dora, 3 * CREDIT)
+    await funded(paying)
+    key = ContractKey(paying.rig.chain.chain_id, paying.rig.address)
+    for number, (carols, doras) in enumerate(((7, None), (7, 3)), 1):
+        await paying.pay_out()
+        async with paying.pool.services.database.transaction() as connection:
+            leaves = await roots.list_leaves(connection, key, number)
+        expected = {Wallet("carol").address: carols, Wallet("dora").address: doras}
+        assert leaves == {
+            address: credit * CREDIT for address, credit in expected.items() if credit is not None
+        }
+    assert await paying.claim("dora") == 3 * CREDIT
+    paying.mine()
+    await paying.round()
+    await paying.check_totals()
 
 
 async def test_what_is_in_a_root_cannot_be_paid_outside(paying: PayingPool) -> None:

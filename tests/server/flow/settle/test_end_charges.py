@@ -78,6 +78,23 @@ async def fail_after(owner: Pool, node_id: NodeId, seconds: float) -> Grant:
     return grant
 
 
+async def fail_long(pool: Pool, max_attempts: int = 3) -> Grant:
+    """A task of Alice fails on a new node of Bob after 14,000 s."""
+    await pool.give(pool.alice, 10**11)
+    node_id = await priced_node(pool)
+    await pool.submit(run_seconds=20_000.0, max_attempts=max_attempts)
+    return await fail_after(pool, node_id, 14_000)
+
+
+async def let_days_pass(pool: Pool, days: int) -> None:
+    """As if the attempts had ended earlier."""
+    await pool.sql(
+        "UPDATE attempts SET started_at = started_at - make_interval(days => $1),"
+        " finished_at = finished_at - make_interval(days => $1)",
+        days,
+    )
+
+
 async def rewards(pool: Pool) -> tuple[int, int, int]:
     """Seconds that are held back for Bob, that he was paid, and that the operator got."""
     bob = await pool.balance(pool.bob)
@@ -327,10 +344,8 @@ async def test_a_failure_that_another_owner_refutes_earns_the_time_of_the_succes
     pool: Pool,
 ) -> None:
     """A node that idles until the limit, with a made-up log, gains nothing by it."""
-    await pool.give(pool.alice, 10**11)
-    carol, node_id = await second_owner(pool), await priced_node(pool)
-    await pool.submit(run_seconds=20_000.0, max_attempts=3)
-    await fail_after(pool, node_id, 14_000)
+    carol = await second_owner(pool)
+    await fail_long(pool)
     assert await rewards(pool) == (14_000, 0, 0), "held back while the task is not over"
     assert await judge_failures(pool.services, pool.leads) == 0
     before = (await pool.balance(pool.alice)).available_micro
@@ -344,10 +359,8 @@ async def test_a_failure_that_another_owner_refutes_earns_the_time_of_the_succes
 
 
 async def test_what_checkpoints_secured_is_paid_although_it_was_refuted(pool: Pool) -> None:
-    await pool.give(pool.alice, 10**11)
-    carol, node_id = await second_owner(pool), await priced_node(pool)
-    await pool.submit(run_seconds=20_000.0, max_attempts=3)
-    grant = await fail_after(pool, node_id, 14_000)
+    carol = await second_owner(pool)
+    grant = await fail_long(pool)
     await pool.sql(
         "UPDATE attempts SET checkpoint_at = started_at + interval '9000 s' WHERE id = $1",
         grant.attempt_id,
@@ -361,33 +374,20 @@ async def test_what_checkpoints_secured_is_paid_although_it_was_refuted(pool: Po
 async def test_a_failure_without_anything_to_compare_with_is_paid_after_some_days(
     pool: Pool,
 ) -> None:
-    await pool.give(pool.alice, 10**11)
-    node_id = await priced_node(pool)
-    await pool.submit(run_seconds=20_000.0, max_attempts=1)
-    await fail_after(pool, node_id, 14_000)
+    await fail_long(pool, max_attempts=1)
     assert await judge_failures(pool.services, pool.leads) == 0
-    await pool.sql(
-        "UPDATE attempts SET started_at = started_at - interval '3 days',"
-        " finished_at = finished_at - interval '3 days'"
-    )
+    await let_days_pass(pool, 3)
     assert await judge_failures(pool.services, pool.leads) == 1
     assert await rewards(pool) == (0, 14_000, 0)
     await pool.check()
 
 
 async def test_a_reward_is_not_held_back_for_ever_while_its_task_waits(pool: Pool) -> None:
-    await pool.give(pool.alice, 10**11)
-    node_id = await priced_node(pool)
-    await pool.submit(run_seconds=20_000.0, max_attempts=3)
-    await fail_after(pool, node_id, 14_000)
+    await fail_long(pool, max_attempts=3)
     settings = replace(pool.services.settings, held_back_seconds=10 * 86_400.0)
     services = replace(pool.services, settings=settings)
     for days, judged in ((9, 0), (1, 1)):
-        await pool.sql(
-            "UPDATE attempts SET started_at = started_at - make_interval(days => $1),"
-            " finished_at = finished_at - make_interval(days => $1)",
-            days,
-        )
+        await let_days_pass(pool, days)
         assert await judge_failures(services, pool.leads) == judged
     assert await rewards(pool) == (0, 14_000, 0)
     await pool.check()

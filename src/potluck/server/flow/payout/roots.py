@@ -35,6 +35,9 @@ from potluck.store.scheduler.leader import Leadership
 
 log = structlog.get_logger()
 
+# Their balances are locked while a root is stored; the next root has the others.
+_MOST_REWARDS = 10_000
+
 
 async def advance_root(services: Services, chain: ChainGateway, leadership: Leadership) -> str:
     """Takes the next step, if there is one; no transaction is open. Returns what is in the way."""
@@ -104,7 +107,7 @@ async def _plan(
     async with services.database.transaction() as connection:
         contract = await scanned.get_contract(connection, chain.key)
         epoch = await roots.get_last_epoch(connection)
-        rewards = await roots.list_unassigned(connection)
+        rewards = await roots.list_unassigned(connection, _MOST_REWARDS)
         micro = await roots.list_leaves(connection, chain.key, number - 1)
     if contract is None or epoch is None:
         return
