@@ -20,15 +20,7 @@ FOR_OTHERS = {"READYZ", "PACKAGE_FILE", "METRICS"}
 # For the dashboard alone.
 FOR_THE_DASHBOARD = {
     *("BROWSER_LOGIN", "BROWSER_LOGOUT"),
-    *(
-        "CLAIM_FEES",
-        "SEND_CLAIM",
-        "JOINING",
-        "MARKET",
-        "TASK_COUNTS",
-        "TASK_REQUEST",
-        "LIST_TEMPLATES",
-    ),
+    *("CLAIM_FEES", "SEND_CLAIM", "JOINING", "TASK_COUNTS", "TASK_REQUEST", "LIST_TEMPLATES"),
     *(
         "PREVIEW_ACTION",
         "APPLY_ACTION",

@@ -12,17 +12,10 @@ WITH own_nodes AS (
     SELECT * FROM attempts
     WHERE provider_id = :account_id AND finished_at < :since AND held_back_micro > 0
 ), figures AS (
-    SELECT node_id, devices.id AS device_id, seconds AS offered_seconds,
+    SELECT node_id, id AS device_id, offered_seconds(id, :since) AS offered_seconds,
         0.0::double precision AS assigned_seconds, 0.0::double precision AS worked_seconds,
         0 AS attempts, 0 AS earned_micro, 0 AS fee_micro, 0 AS held_back_micro
-    FROM devices CROSS JOIN LATERAL (
-        SELECT offered_seconds AS seconds FROM device_days
-        WHERE device_id = devices.id AND day >= (:since::timestamptz AT TIME ZONE 'UTC')::date
-        UNION ALL
-        SELECT greatest(0, extract(epoch FROM now() - greatest(device_offers.since, :since)))
-        FROM device_offers WHERE device_id = devices.id
-    ) AS offered
-    WHERE node_id IN (SELECT id FROM own_nodes)
+    FROM devices WHERE node_id IN (SELECT id FROM own_nodes)
     UNION ALL
     SELECT node_id, device_id, 0,
         milli / 1000.0 * greatest(0, extract(epoch FROM coalesce(finished_at, now())

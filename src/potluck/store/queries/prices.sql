@@ -12,20 +12,19 @@ ORDER BY since DESC LIMIT :limit
 -- Devices of other owners that are like this one: of its model, else of its kind and with about its
 -- memory. What they worked is counted for each owner; own tasks of an owner prove no price.
 WITH this AS (
-    SELECT devices.id, devices.kind, model, devices.memory_bytes, account_id
+    SELECT devices.id, devices.kind, model, devices.memory_bytes, account_id,
+        -- Offered time is known by day.
+        date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - :period::interval AS since
     FROM devices JOIN nodes ON nodes.id = node_id
     WHERE devices.id = :device_id AND account_id = :account_id AND is_present AND state <> 'left'
 ), other AS (
     SELECT devices.id, nodes.account_id, devices.price_micro_per_hour,
         devices.model = this.model AS is_same_model,
-        -- A node that went silent has offered nothing since.
-        extract(epoch FROM CASE WHEN nodes.state = 'online' THEN now() ELSE nodes.heartbeat_at END
-            - greatest(now() - :period::interval, (SELECT min(since) FROM device_prices
-                WHERE device_id = devices.id)))::double precision AS offered_seconds
+        offered_seconds(devices.id, this.since) AS offered_seconds
     FROM this, devices JOIN nodes ON nodes.id = node_id
     WHERE devices.kind = this.kind AND nodes.account_id <> this.account_id AND is_present
         AND standing = 'bound' AND nodes.state <> 'left' AND NOT own_tasks_only
-        AND nodes.heartbeat_at > now() - :period::interval
+        AND nodes.heartbeat_at > this.since
         AND (devices.model = this.model
             OR devices.memory_bytes BETWEEN this.memory_bytes * 3 / 4 AND this.memory_bytes * 5 / 4)
     ORDER BY is_same_model DESC, devices.id LIMIT :limit
@@ -36,25 +35,25 @@ WITH this AS (
 ), worked AS (
     SELECT alike.id, alike.account_id,
         extract(epoch FROM attempts.finished_at
-            - greatest(attempts.started_at, now() - :period::interval))::double precision
+            - greatest(attempts.started_at, this.since))::double precision
             * share.milli / 1000 AS seconds,
         -- Of the part of the work that was in this time.
         attempts.charge_micro * (10000 - attempts.fee_basis_points) / 10000.0
             * share.milli / (SELECT sum(milli) FROM attempt_devices WHERE attempt_id = attempts.id)
             * extract(epoch FROM attempts.finished_at
-                - greatest(attempts.started_at, now() - :period::interval))::double precision
+                - greatest(attempts.started_at, this.since))::double precision
             / greatest(extract(epoch FROM attempts.finished_at - attempts.started_at), 0.001)
             AS earned_micro,
         attempts.charge_micro > 0 AS is_paid
-    FROM alike JOIN attempts ON attempts.provider_id = alike.account_id
-        AND attempts.finished_at > now() - :period::interval
+    FROM this CROSS JOIN alike JOIN attempts ON attempts.provider_id = alike.account_id
+        AND attempts.finished_at > this.since
     JOIN attempt_devices AS share ON share.attempt_id = attempts.id AND share.device_id = alike.id
     WHERE attempts.started_at IS NOT NULL AND attempts.consumer_id <> attempts.provider_id
 )
 SELECT EXISTS (SELECT FROM this) AS is_own,
     coalesce((SELECT bool_and(is_same_model) FROM alike), true) AS is_same_model,
     (SELECT count(*) FROM alike) AS devices,
-    (SELECT coalesce(sum(greatest(offered_seconds, 0)), 0) FROM alike) AS offered_seconds,
+    (SELECT coalesce(sum(offered_seconds), 0) FROM alike) AS offered_seconds,
     (SELECT coalesce(sum(seconds), 0) FROM worked) AS worked_seconds,
     ARRAY(SELECT price_micro_per_hour FROM alike ORDER BY 1) AS prices,
     ARRAY(SELECT coalesce(sum(seconds), 0) FROM worked WHERE is_paid

@@ -99,8 +99,10 @@ async def test_what_similar_devices_earned_needs_three_other_owners(pool: Pool) 
     told = await suggestion(pool, device_id, pool.bob)
     assert told.low_micro_per_hour is None  # type: ignore[attr-defined]
     await work(pool, await account(pool, "three"), 0.4, 2.0)
-    # First seen ten hours ago.
-    await pool.sql("UPDATE device_prices SET since = now() - interval '10 hours'")
+    await pool.sql(
+        "INSERT INTO device_days SELECT id, (now() AT TIME ZONE 'UTC')::date, 36000 FROM devices"
+        " ON CONFLICT (device_id, day) DO UPDATE SET offered_seconds = excluded.offered_seconds"
+    )
     told = await suggestion(pool, device_id, pool.bob)
     assert told.sentence == (  # type: ignore[attr-defined]
         "Similar devices earned 0.25 to 0.35 an hour last week, and were busy 20 % of the time."
