@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 _MOST_SENT = 1_000
 _MOST_SENT_BYTES = INLINE_BYTES - item_file.index_bytes(_MOST_SENT)
+_LONGEST_GATHERING_SECONDS = 0.005
 _MOST_WAITING = 20_000
 _MOST_WAITING_BYTES = 64 * 2**20
 _MOST_STREAMS = 64  # that are open at a time
@@ -143,6 +144,8 @@ class CallSender:
         """What has gathered; empty when closed."""
         with self._turn:
             self._turn.wait_for(lambda: self._waiting or self._is_closed)
+        self._let_others_add()
+        with self._turn:
             calls = list(self._waiting)
             self._waiting.clear()
             self._waiting_bytes = 0
@@ -153,6 +156,16 @@ class CallSender:
             self._sending = len(calls)
             self._turn.notify_all()
             return calls
+
+    def _let_others_add(self) -> None:
+        """Results that arrive together wake many callers: those that are ready to call again share
+        a request. It ends when none has added a call while this thread yielded to them.
+        """
+        until = time.monotonic() + _LONGEST_GATHERING_SECONDS
+        count = 0
+        while count < len(self._waiting) < _MOST_SENT and time.monotonic() < until:
+            count = len(self._waiting)
+            time.sleep(0)
 
     def _send(self, calls: list[WaitingCall]) -> None:
         while calls:
