@@ -1,7 +1,9 @@
-"""What a task costs the server and PostgreSQL, in counts that do not depend on the machine.
+"""What a task or a call costs the server and PostgreSQL, in counts that no machine changes.
 
 Each mode runs the stages as the routes and the leader call them, until nothing is left to announce.
-The limits are a little above what was counted. A change that needs more has to say why here.
+Calls of a stream come one at a time, from threads, or in a loop: how many share a request is what
+clients and nodes gathered in measurements. The limits are a little above what was counted. A change
+that needs more has to say why here.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,18 +13,21 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.model.ids import NodeId
+from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import CommandSpec
+from potluck.server.flow.lease import lease
 from potluck.server.flow.notify.notify import notify_once
 from potluck.server.flow.schedule.schedule import schedule_once
 from potluck.server.flow.submit.submit import submit
 from potluck.server.flow.submit.submit_many import submit_many
 from potluck.server.leader.memory import LeaderMemory
-from potluck.wire.provider import Grant, Report, Started
+from potluck.wire.provider import AcquireLeases, Grant, GrantedItems, Report, Started
+from potluck.wire.results import Results
 from tests.server.flow.counted_requests import Statements, statements
 from tests.server.flow.pool import Pool, done, lease_of, request
 from tests.server.flow.schedule.arrays import succeeded
+from tests.server.flow.submit.test_streams import add, open_stream, poll, results, returned
 
 __all__ = ["statements"]
 
@@ -32,13 +37,14 @@ SELECT pg_stat_force_next_flush(), wal.wal_records, wal.wal_bytes,
         WHERE datname = current_database()) AS rows_read
 FROM pg_stat_get_backend_wal(pg_backend_pid()) AS wal
 """
+_COMMITTED_ALONE = ("append_items(", "accept_items(")
 _WARM, _ROUNDS, _LINE, _ITEMS = 3, 5, 20, 100
 
 
 class Costs(Struct, frozen=True):
-    """Of one task. `commits` are those of transactions; a statement outside of one is its own. A
-    row
-    that is found by an index counts twice in `rows_read`: its entry, and the row.
+    """Of one task or call. `commits` are those of transactions, and of the single statements that
+    store calls and results. A row that is found by an index counts twice in `rows_read`: its entry,
+    and the row.
     """
 
     requests: float
@@ -56,6 +62,13 @@ MOST = {
     "list": Costs(0.15, 0.9, 0.15, 107, 18_000, 220),
     "array": Costs(5, 28, 5, 280, 34_000, 620),
 }
+# Calls that share a request.
+CALLS = {"one call at a time": 1, "calls of threads": 20, "calls in a loop": 250}
+MOST |= {
+    "one call at a time": Costs(4, 6, 2, 23, 4_600, 90),
+    "calls of threads": Costs(0.2, 0.3, 0.1, 1.2, 280, 5),
+    "calls in a loop": Costs(0.016, 0.024, 0.008, 0.15, 60, 1),
+}
 
 
 class Mode:
@@ -64,6 +77,7 @@ class Mode:
     def __init__(self, pool: Pool, node_id: NodeId, memory: LeaderMemory) -> None:
         self.pool, self.node_id, self.memory = pool, node_id, memory
         self.requests = 0
+        self.calls: StandingCalls | None = None
         self._announced = 0
 
     @classmethod
@@ -84,10 +98,51 @@ class Mode:
             assert answers == ["accepted"] * len(reports)
             self.requests += 2
 
+    async def run_calls(self, count: int) -> None:
+        if self.calls is None:
+            opened = await open_stream(self.pool)
+            await schedule_once(self.pool.services, self.pool.leads, self.memory)
+            asked = AcquireLeases(wait_seconds=0, streams=())
+            answer = await lease.acquire(self.pool.services, self.pool.bobs, self.node_id, asked)
+            self.calls = StandingCalls(self.pool, self.node_id, opened.id, answer.grants[0])
+            await self.calls.begin()
+        await self.calls.run(count)
+        self.requests += 4
+
     async def _lead_and_fetch(self) -> list[Grant]:
         await schedule_once(self.pool.services, self.pool.leads, self.memory)
         self._announced = (await notify_once(self.pool.services, self._announced)).place
         return await self.pool.fetch(self.node_id)
+
+
+class StandingCalls:
+    """A stream, and an attempt that keeps its lease. Node and client look before calls come, and
+    again when they are woken: one after the other here, since all use one connection.
+    """
+
+    def __init__(self, pool: Pool, node_id: NodeId, task_id: TaskId, grant: Grant) -> None:
+        self._pool, self._node_id, self._task_id, self._grant = pool, node_id, task_id, grant
+        self._known, self._behind = 1, 1
+
+    async def begin(self) -> None:
+        done_first = Started(lease_of(self._grant)), returned(self._grant, 0, 1)
+        assert await self._pool.report(self._node_id, *done_first) == ["accepted"] * 2
+
+    async def run(self, count: int) -> None:
+        start, end = self._known, self._known + count
+        assert not await self._poll() and not (await self._results()).results
+        await add(self._pool, self._task_id, start, *[b"arguments"] * count)
+        assert [(part.start, part.end) for part in await self._poll()] == [(start, end)]
+        report = returned(self._grant, start, end)
+        assert await self._pool.report(self._node_id, report) == ["accepted"]
+        (result,) = (await self._results()).results
+        self._known, self._behind = end, result.behind
+
+    async def _poll(self) -> list[GrantedItems]:
+        return (await poll(self._pool, self._node_id, self._grant, self._known)).items
+
+    async def _results(self) -> Results:
+        return await results(self._pool, self._task_id, self._behind)
 
 
 def ends(grant: Grant) -> list[Report]:
@@ -101,6 +156,9 @@ def items_end(grant: Grant) -> list[Report]:
 
 async def run_mode(mode: Mode, name: str) -> int:
     """How many tasks it was."""
+    if name in CALLS:
+        await mode.run_calls(CALLS[name])
+        return CALLS[name]
     services, alice = mode.pool.services, mode.pool.alice
     short = request(expected_seconds=0.01)
     if name == "list":
@@ -126,6 +184,7 @@ async def count(mode: Mode, name: str, statements: Statements) -> Costs:
     ended = sum(each.startswith("COMMIT") for each in sent)
     plain = [each for each in sent if not each.startswith(("BEGIN", "COMMIT"))]
     assert begun == ended
+    ended += sum(any(each in query for each in _COMMITTED_ALONE) for query in plain)
     return Costs(
         mode.requests / tasks,
         len(plain) / tasks,

@@ -24,38 +24,51 @@ SELECT * FROM accept_items(
 SELECT refill_stream(:task_id, :times.ahead_seconds, :times.funded_seconds)
 
 -- name: fetch
--- New items of standing attempts with their inputs, in order, whether an attempt is released, and which of
--- its items are cancelled, if the node knows of fewer. At most `limit` batches: the next answer has the rest.
-SELECT attempts.id, task_id, released_at IS NOT NULL AS is_released,
-    lower(part) AS start, upper(part) AS "end", batch.start AS batch_start, batch."end" AS batch_end,
-    batch.sealed_inputs, CASE WHEN known.cancelled < (
-        SELECT sum(upper(each) - lower(each)) FROM unnest(gone.items) AS each) THEN gone.items END AS cancelled
-FROM unnest(:positions[].attempt_id::text[], :positions[].next_item::integer[],
-    :positions[].cancelled::integer[]) AS known (id, next_item, cancelled)
-JOIN attempts ON attempts.id = known.id
-CROSS JOIN LATERAL (
-    SELECT tasks.cancelled * int4multirange(attempts.items) AS items
-    FROM tasks WHERE tasks.id = attempts.task_id OFFSET 0
-) AS gone
-LEFT JOIN LATERAL unnest(remaining * int4multirange(int4range(known.next_item, NULL)))
-    AS part ON true
-LEFT JOIN LATERAL (
-    SELECT item_batches.start, item_batches."end", sealed_inputs FROM item_batches
-    WHERE item_batches.task_id = attempts.task_id
-        AND item_batches."end" > lower(part) AND item_batches."end" < upper(part) + :most_count
-        AND item_batches.start < upper(part)
-    ORDER BY item_batches."end" LIMIT :limit
-) AS batch ON part IS NOT NULL
-WHERE attempts.node_id = :node_id AND finished_at IS NULL AND EXISTS (
-    -- The poll may have waited long, so the caller's rights are checked again.
-    SELECT FROM nodes JOIN accounts ON accounts.id = account_id
+-- The node's leases, and whether it is known as polling, so that nothing has to be written. For its standing
+-- attempts: new items with their inputs, in order, whether an attempt is released, and which of its items are
+-- cancelled, if the node knows of fewer. At most `limit` batches: the next answer has the rest. No row if
+-- the caller has no rights any more: the poll may have waited long.
+WITH node AS MATERIALIZED (
+    SELECT nodes.state = 'online' AND is_polling
+            AND heartbeat_at > now() - :min_heartbeat_age::interval AS is_current,
+        EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
+        ARRAY(SELECT id FROM attempts WHERE node_id = :node_id AND finished_at IS NULL) AS live,
+        ARRAY(SELECT id FROM attempts WHERE id = ANY(:held_ids) AND node_id = :node_id
+            AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
+    FROM nodes JOIN accounts ON accounts.id = account_id
     WHERE nodes.id = :node_id AND account_id = :owner.account_id
         AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id
         AND nodes.state <> 'left' AND suspended_at IS NULL
         AND NOT EXISTS (SELECT FROM node_keys WHERE node_keys.id = node_key_id
-            AND (revoked_at IS NOT NULL OR expires_at <= now())))
-ORDER BY attempts.id, lower(part), batch."end"
-LIMIT :limit
+            AND (revoked_at IS NOT NULL OR expires_at <= now()))
+)
+SELECT node.*, new.* FROM node LEFT JOIN LATERAL (
+    SELECT attempts.id, task_id, released_at IS NOT NULL AS is_released,
+        lower(part) AS start, upper(part) AS "end",
+        batch.start AS batch_start, batch."end" AS batch_end, batch.sealed_inputs,
+        CASE WHEN known.cancelled < (SELECT sum(upper(each) - lower(each))
+            FROM unnest(gone.items) AS each) THEN gone.items END AS cancelled
+    FROM unnest(:positions[].attempt_id::text[], :positions[].next_item::integer[],
+        :positions[].cancelled::integer[]) AS known (id, next_item, cancelled)
+    JOIN attempts ON attempts.id = known.id
+    CROSS JOIN LATERAL (
+        SELECT tasks.cancelled * int4multirange(attempts.items) AS items
+        FROM tasks WHERE tasks.id = attempts.task_id OFFSET 0
+    ) AS gone
+    LEFT JOIN LATERAL unnest(remaining * int4multirange(int4range(known.next_item, NULL)))
+        AS part ON true
+    LEFT JOIN LATERAL (
+        SELECT item_batches.start, item_batches."end", sealed_inputs FROM item_batches
+        WHERE item_batches.task_id = attempts.task_id
+            AND item_batches."end" > lower(part) AND item_batches."end" < upper(part) + :most_count
+            AND item_batches.start < upper(part)
+        ORDER BY item_batches."end" LIMIT :limit
+    ) AS batch ON part IS NOT NULL
+    WHERE attempts.node_id = :node_id AND finished_at IS NULL
+    ORDER BY attempts.id, lower(part), batch."end"
+    LIMIT :limit
+) AS new ON true
+ORDER BY new.id, new.start, new.batch_end
 
 -- name: batch_of_item
 SELECT start, "end", sealed_inputs FROM item_batches

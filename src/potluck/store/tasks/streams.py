@@ -5,6 +5,7 @@ statement if its guard holds. What is granted but not known to the node is fetch
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from potluck.decide.arrays.stream_turns import StandingAttempt
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, TaskState
+from potluck.store.attempts.leases import NodeLeases, read_node_leases
 from potluck.store.database import Connection
 from potluck.store.item_ranges import item_ranges
 from potluck.store.nodes.nodes import Owner
@@ -73,6 +75,17 @@ class NodeItems(Struct, frozen=True):
     items: list[GrantedItems]
     released: list[AttemptId]
     cancelled: list[CancelledItems]
+
+
+class StreamPoll(Struct, frozen=True):
+    """What a poll of a node finds. `held` is None if the caller has no rights to the node."""
+
+    items: NodeItems
+    held: NodeLeases | None = None
+    is_current: bool = False  # the node was seen polling just now: there is nothing to write
+
+
+NO_ITEMS = NodeItems([], [], [])
 
 
 class LockedStream(Struct, frozen=True):
@@ -162,24 +175,32 @@ async def fetch(
     node_id: NodeId,
     owner: Owner,
     positions: Sequence[CallPosition],
-) -> NodeItems:
-    """New items of these attempts of the node, and what has become of those that it has."""
+    held: Sequence[AttemptId],
+    precision_seconds: float,
+) -> StreamPoll:
+    """New items of these attempts of the node, and what has become of those that it has; with all
+    its leases."""
     rows = await connection.fetch(
         *_sql.fetch(
             node_id=node_id,
             owner=owner,
             positions=positions,
+            held_ids=held,
+            min_heartbeat_age=timedelta(seconds=precision_seconds),
             limit=_MOST_BATCHES,
             most_count=MOST_APPENDED,
         )
     )
+    if not rows:
+        return StreamPoll(NO_ITEMS)
     opened: dict[tuple[str, int], list[bytes]] = {}
     with_inputs = [row for row in rows if row["batch_start"] is not None]
     items = [_granted(vault, row, opened) for row in with_inputs]
     released = sorted({row["id"] for row in rows if row["is_released"]})
     gone = {row["id"]: row["cancelled"] for row in rows if row["cancelled"]}
     cancelled = [CancelledItems(id_, [*item_ranges(items)]) for id_, items in gone.items()]
-    return NodeItems(items, released, cancelled)
+    held_now = read_node_leases(rows[0])
+    return StreamPoll(NodeItems(items, released, cancelled), held_now, rows[0]["is_current"])
 
 
 def _granted(vault: Vault, row: Any, opened: dict[tuple[str, int], list[bytes]]) -> GrantedItems:

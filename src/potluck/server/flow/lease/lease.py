@@ -20,7 +20,12 @@ from potluck.server.flow.lease.adopt import readopt_lost, stale_lease
 from potluck.server.flow.lease.binding import BindingNews
 from potluck.server.flow.lease.check_offer import check_offer
 from potluck.server.flow.lease.idle_node import PollEnd, record_idle, take_beat, wait_together
-from potluck.server.flow.lease.standing_lease import NO_ITEMS, as_arrays, fetch_items, positions_of
+from potluck.server.flow.lease.standing_lease import (
+    as_arrays,
+    fetch_items,
+    positions_of,
+    seen_precision,
+)
 from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
 from potluck.server.flow.settle.receipts import take_receipts
@@ -35,6 +40,7 @@ from potluck.store.identity import node_keys
 from potluck.store.identity.audit import Fact
 from potluck.store.nodes import bindings, nodes, pending_requests
 from potluck.store.nodes.nodes import Owner
+from potluck.store.tasks.streams import NO_ITEMS
 from potluck.wire.device_challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.provider import (
     AcquireLeases,
@@ -107,17 +113,12 @@ async def mark_node_seen(services: Services, owner: Owner, node_id: NodeId) -> N
     silent comes back only with a call that lists everything it holds. Skips the write if this
     instance has just marked the node: each call is fenced by its own lease anyway.
     """
-    seconds = _seen_precision(services)
+    seconds = seen_precision(services)
     if services.recently_seen.was_just_seen(node_id, owner, seconds):
         return
     async with services.database.statement() as connection:
         await nodes.mark_seen(connection, node_id, owner, seconds)
     services.recently_seen.note(node_id, owner)
-
-
-def _seen_precision(services: Services) -> float:
-    """The precision of `last seen`: a fraction of the heartbeat interval changes no decision."""
-    return services.settings.heartbeat_seconds / 20
 
 
 async def _come_back(
@@ -147,12 +148,17 @@ async def acquire(
     async with services.live.listen(topics.node(node_id), shutdown_topic) as listener:
         is_woken = False
         held = await _valid_leases(services, request.held)
-        leases_now, took_beat = await _begin_poll(services, owner, node_id, held, request)
+        positions = request.streams or ()
+        poll = await fetch_items(services, owner, node_id, positions, held)
+        if held and poll.held and poll.is_current and not poll.held.lost:
+            leases_now, took_beat = poll.held, False
+        else:
+            leases_now, took_beat = await _begin_poll(services, owner, node_id, held, request)
+            poll = await fetch_items(services, owner, node_id, positions, held)
         # The node lists everything it has: there is nothing to fetch before a wake-up.
         is_due = not leases_now.live <= set(held)
         grants: list[Grant] = []
-        positions = request.streams or ()
-        new = await fetch_items(services, owner, node_id, positions)
+        new = poll.items
         # Its owner's requests come with its next heartbeat, which it sends after this answer.
         is_over = leases_now.has_wishes and request.beat is not None
         while True:
@@ -162,7 +168,7 @@ async def acquire(
                 if request.streams is None:
                     grants = await as_arrays(services, owner, node_id, grants)
                 else:
-                    new = await fetch_items(services, owner, node_id, positions_of(grants))
+                    new = (await fetch_items(services, owner, node_id, positions_of(grants))).items
             gone = _gone(request.held, leases_now)
             rest_seconds = deadline - clock.time()
             is_over = is_over or is_woken or rest_seconds <= 0 or services.stopping.is_set()
@@ -180,7 +186,10 @@ async def acquire(
             is_due = bool(positions) or end is not PollEnd.OVER
             if not (is_due or held):
                 services.waiting_polls.note_idle(node_id)
-            new = await fetch_items(services, owner, node_id, positions)
+            poll = await fetch_items(services, owner, node_id, positions, held)
+            new = poll.items
+            if poll.held:
+                leases_now, is_due = poll.held, not poll.held.live <= set(held)
 
 
 async def _begin_poll(
@@ -222,7 +231,7 @@ async def _poll_once(
     services: Services, owner: Owner, node_id: NodeId, held: Sequence[AttemptId]
 ) -> PollState:
     async with services.database.statement() as connection:
-        return await leases.poll(connection, node_id, owner, held, _seen_precision(services))
+        return await leases.poll(connection, node_id, owner, held, seen_precision(services))
 
 
 async def heartbeat(

@@ -12,27 +12,38 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from potluck.model.blob import Value
-from potluck.model.ids import NodeId
+from potluck.model.ids import AttemptId, NodeId
 from potluck.model.task import ItemRange
 from potluck.model.task_spec import FunctionSpec
 from potluck.server import topics
 from potluck.server.services import Services
 from potluck.store.nodes.nodes import Owner
 from potluck.store.tasks import streams
-from potluck.store.tasks.streams import NodeItems
+from potluck.store.tasks.streams import NO_ITEMS, NodeItems, StreamPoll
 from potluck.wire import item_file
 from potluck.wire.provider import CallPosition, Grant
 
-NO_ITEMS = NodeItems([], [], [])
-
 
 async def fetch_items(
-    services: Services, owner: Owner, node_id: NodeId, positions: Sequence[CallPosition]
-) -> NodeItems:
+    services: Services,
+    owner: Owner,
+    node_id: NodeId,
+    positions: Sequence[CallPosition],
+    held: Sequence[AttemptId] = (),
+) -> StreamPoll:
+    """Also has the node's leases, if there are positions."""
     if not positions:
-        return NO_ITEMS
+        return StreamPoll(NO_ITEMS)
+    seconds = seen_precision(services)
     async with services.database.statement() as connection:
-        return await streams.fetch(connection, services.vault, node_id, owner, positions)
+        return await streams.fetch(
+            connection, services.vault, node_id, owner, positions, held, seconds
+        )
+
+
+def seen_precision(services: Services) -> float:
+    """The precision of `last seen`: a fraction of the heartbeat interval changes no decision."""
+    return services.settings.heartbeat_seconds / 20
 
 
 def positions_of(grants: Sequence[Grant]) -> list[CallPosition]:
@@ -46,7 +57,7 @@ async def as_arrays(
     services: Services, owner: Owner, node_id: NodeId, grants: Sequence[Grant]
 ) -> list[Grant]:
     """For a node of an earlier version: a stream is an array of the items that are granted now."""
-    new = await fetch_items(services, owner, node_id, positions_of(grants))
+    new = (await fetch_items(services, owner, node_id, positions_of(grants))).items
     return [grant if grant.linger_seconds is None else _as_array(grant, new) for grant in grants]
 
 
