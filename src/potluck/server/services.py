@@ -21,11 +21,13 @@ from potluck.server.rate_limiter import Limiter
 from potluck.server.recently_seen import RecentlySeen
 from potluck.server.request_tally import RequestTally
 from potluck.server.settings import ServerSettings
+from potluck.server.shared_commits import SharedCommits
 from potluck.server.stream_attempts import StreamAttempts
 from potluck.server.upload_assembly import Assemblies
 from potluck.server.waiting_polls import IdleCalls, WaitingPolls
 from potluck.store.database import Database
 from potluck.store.sealing.vault import Vault
+from potluck.store.tasks.tasks import NewTask, TaskRecord
 
 
 class Services(Struct, frozen=True):
@@ -51,6 +53,7 @@ class Services(Struct, frozen=True):
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
     waiting_polls: WaitingPolls = field(default_factory=WaitingPolls)
     idle_calls: IdleCalls = field(default_factory=IdleCalls)
+    submissions: SharedCommits[NewTask, TaskRecord] = field(default_factory=SharedCommits)
     requests: RequestTally = field(default_factory=RequestTally)  # of the last minutes
     alert_destinations: AlertDestinations = field(default_factory=AlertDestinations)
     metrics: ServerMetrics = field(default_factory=ServerMetrics)

@@ -82,6 +82,9 @@ class Mode:
 
     @classmethod
     async def open(cls, pool: Pool) -> "Mode":
+        # On a slow machine a node would be marked as seen again meanwhile.
+        settings = replace(pool.services.settings, heartbeat_seconds=10_000.0)
+        pool.services = replace(pool.services, settings=settings)
         node = await pool.offer()
         memory = LeaderMemory(pool.services)
         await memory.begin()

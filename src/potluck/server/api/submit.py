@@ -18,7 +18,7 @@ from potluck.server.api.http.parameters import (
     task_id_of,
     upload_id_of,
 )
-from potluck.server.flow.submit import append, submit, submit_many, upload
+from potluck.server.flow.submit import append, shared_submissions, submit_many, upload
 from potluck.server.flow.submit.estimate import estimate
 from potluck.server.services import Services
 from potluck.wire import item_file, routes
@@ -75,7 +75,9 @@ async def submit_task(
 ) -> TaskView:
     """Adds a task to the queue. With an Idempotency-Key it is safe to repeat."""
     with _traced(request) as traceparent:
-        return await submit.submit(services, request.user.id, data, idempotency_key, traceparent)
+        return await shared_submissions.submit(
+            services, request.user.id, data, idempotency_key, traceparent
+        )
 
 
 @AREA.operation(

@@ -29,7 +29,7 @@ from potluck.store.new_ids import new_task_id
 from potluck.store.tasks import dependencies, streams, tasks
 from potluck.store.tasks.allowance import Allowance, Quotas, read_allowance, room_in_queue
 from potluck.store.tasks.dependencies import EndedDependency
-from potluck.store.tasks.tasks import EarlierSubmission, NewTask, Origin
+from potluck.store.tasks.tasks import EarlierSubmission, NewTask, Origin, TaskRecord
 from potluck.wire.consumer import TaskView
 from potluck.wire.signing.address import checksummed
 
@@ -44,16 +44,21 @@ async def submit(
     traceparent: str | None = None,
 ) -> TaskView:
     new = make_new_task(services, account_id, request, idempotency_key, traceparent=traceparent)
-    new, first = split_inputs(services, new)
+    record = await store(services, new)
+    log.info("task submitted", task_id=record.view.id)
+    await wake_leader(services)
+    return add_pause_reason(record)
+
+
+async def store(services: Services, requested: NewTask) -> TaskRecord:
+    """Stores the task in a transaction of its own; the leader is not woken."""
+    new, first = split_inputs(services, requested)
     async with services.database.transaction() as connection:
         task_id = await enqueue(services, connection, new)
         if first is not None and task_id == new.id:
             times = stream_times(services.settings)
             await streams.open_stream(connection, services.vault, task_id, first, times)
-        record = await tasks.get(connection, services.vault, task_id, account_id)
-    log.info("task submitted", task_id=task_id)
-    await wake_leader(services)
-    return add_pause_reason(record)
+        return await tasks.get(connection, services.vault, task_id, new.account_id)
 
 
 def make_new_task(

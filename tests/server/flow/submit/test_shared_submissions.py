@@ -1,0 +1,80 @@
+"""Single submissions that arrive together: one transaction, and an answer for each."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.error import Conflict, InvalidInput
+from potluck.model.ids import TaskId
+from potluck.model.task import TaskState
+from potluck.server.flow.submit import shared_submissions
+from potluck.wire.consumer import TaskView
+from tests.server.flow.counted_requests import Statements, statements
+from tests.server.flow.pool import Pool, request
+
+__all__ = ["statements"]
+
+
+def submit(
+    pool: Pool, name: str, key: str | None = None, **changes: object
+) -> asyncio.Task[TaskView]:
+    asked = replace(request(), name=name, **changes)
+    return asyncio.create_task(shared_submissions.submit(pool.services, pool.alice, asked, key))
+
+
+async def while_the_first_waits(pool: Pool, statements: Statements) -> "asyncio.Task[TaskView]":
+    """A submission that is under way, so that others gather behind it."""
+    statements.take()
+    first = submit(pool, "first")
+    while not statements.sent:
+        await asyncio.sleep(0)
+    statements.take()
+    return first
+
+
+async def test_what_arrives_during_a_commit_shares_the_next_one(
+    statements: Statements, pool: Pool
+) -> None:
+    await pool.submit()  # prepares what every connection sends first
+    first = await while_the_first_waits(pool, statements)
+    others = [submit(pool, f"other {number}") for number in range(20)]
+    await first
+    statements.take()
+    views = await asyncio.gather(*others)
+    assert [view.name for view in views] == [f"other {number}" for number in range(20)]
+    assert {view.state for view in views} == {TaskState.QUEUED}
+    inserts = [sent for sent in statements.take() if "INSERT INTO tasks" in sent]
+    assert len(inserts) == 1
+    await pool.check()
+
+
+async def test_one_that_fails_is_answered_alone_and_the_others_are_stored(
+    statements: Statements, pool: Pool
+) -> None:
+    earlier = await submit(pool, "earlier", "key")
+    first = await while_the_first_waits(pool, statements)
+    good, again = submit(pool, "good"), submit(pool, "earlier", "key")
+    other, twin = submit(pool, "other", "key"), submit(pool, "twin", "new")
+    bad, its_twin = submit(pool, "bad", after=(TaskId(NO_TASK),)), submit(pool, "twin", "new")
+    await first
+    assert (await good).name == "good"
+    assert (await again).id == earlier.id
+    with pytest.raises(Conflict, match="another task"):
+        await other
+    with pytest.raises(InvalidInput):
+        await bad
+    assert (await twin).id == (await its_twin).id
+    await pool.check()
+
+
+async def test_a_caller_that_goes_takes_no_other_along(statements: Statements, pool: Pool) -> None:
+    first = await while_the_first_waits(pool, statements)
+    gone, good = submit(pool, "gone"), submit(pool, "good")
+    await asyncio.sleep(0)
+    first.cancel()
+    gone.cancel()
+    assert (await good).name == "good"
+
+
+NO_TASK = "task_" + "0" * 26
