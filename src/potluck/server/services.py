@@ -21,12 +21,12 @@ from potluck.server.rate_limiter import Limiter
 from potluck.server.recently_seen import RecentlySeen
 from potluck.server.request_tally import RequestTally
 from potluck.server.settings import ServerSettings
-from potluck.server.shared_commits import SharedCommits
 from potluck.server.stream_attempts import StreamAttempts
 from potluck.server.upload_assembly import Assemblies
 from potluck.server.waiting_polls import IdleCalls, WaitingPolls
 from potluck.store.database import Database
 from potluck.store.sealing.vault import Vault
+from potluck.store.shared_commits import SharedCommits
 from potluck.store.tasks.tasks import NewTask, TaskRecord
 
 

@@ -220,6 +220,25 @@ async def test_a_task_costs_no_more_than_it_did(
     assert not over, (over, costs)
 
 
+_IN_PLACE = """
+SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+WHERE relname IN ('tasks', 'attempts')
+"""
+
+
+async def test_calls_update_their_rows_in_place(pool: Pool) -> None:
+    """Without new entries in the indexes."""
+    mode = await Mode.open(pool)
+    for _ in range(20):
+        await mode.run_calls(1)
+    await _stats(pool)
+    async with pool.services.database.statement() as connection:
+        tables = await connection.fetch(_IN_PLACE)
+    assert len(tables) == 2
+    for name, updates, in_place in tables:
+        assert updates >= 40 and in_place >= updates * 0.8, (name, updates, in_place)
+
+
 _NODES = """
 INSERT INTO nodes (id, account_id, name, state, own_tasks_only, description, cores, memory_bytes,
     disk_bytes, heartbeat_at)

@@ -124,7 +124,7 @@ WITH term AS (
     INSERT INTO attempts (
         id, task_id, node_id, consumer_id, provider_id, number, cores, memory_bytes, disk_bytes,
         price_micro_per_hour, hold_micro, run_seconds_limit, prepare_seconds_limit,
-        log_bytes_limit, lease_expires_at, items, remaining, fee_basis_points,
+        log_bytes_limit, lease_expires_at, items, remaining, is_whole, fee_basis_points,
         is_reclaimable, may_stand_beside)
     SELECT :attempt_id, task_id, :assignment.node_id, consumer_id, provider_id,
         (SELECT coalesce(max(number), 0) + 1 FROM attempts WHERE task_id = :assignment.task_id),
@@ -133,7 +133,7 @@ WITH term AS (
         :assignment.hold_micro, :run_seconds_limit, :assignment.limits.prepare_seconds,
         :assignment.limits.log_bytes, now() + :fetch_timeout::interval,
         :items, CASE WHEN :items IS NULL THEN '{}' ELSE int4multirange(:items) END,
-        :fee_basis_points,
+        :items IS NULL, :fee_basis_points,
         (SELECT bool_and(is_reclaimable) FROM device), (SELECT bool_and(may_stand_beside) FROM device)
     FROM guard
     RETURNING id, consumer_id, provider_id
@@ -228,11 +228,11 @@ WITH term AS (
         id, task_id, node_id, consumer_id, provider_id, number, cores, memory_bytes, disk_bytes,
         price_micro_per_hour, hold_micro, run_seconds_limit, prepare_seconds_limit,
         log_bytes_limit, lease_expires_at, fee_basis_points, is_reclaimable, may_stand_beside,
-        line, has_share)
+        line, has_share, is_whole)
     SELECT chosen.attempt_id, chosen.task_id, fit.node_id, consumer_id, provider_id, 1, cores,
         memory_bytes, disk_bytes, price_micro_per_hour, :hold_micro, run_seconds, prepare_seconds,
         log_limit, now() + :fetch_timeout::interval, :fee_basis_points, is_reclaimable,
-        may_stand_beside, coalesce(fit.line, fit.id), false
+        may_stand_beside, coalesce(fit.line, fit.id), false, true
     FROM chosen, fit
     RETURNING id, task_id, node_id, consumer_id, provider_id
 ), shares AS (
