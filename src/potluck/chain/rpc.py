@@ -166,10 +166,10 @@ class ChainRpc:
             receipt = web3.eth.wait_for_transaction_receipt(
                 HexBytes(transaction_hash), timeout=seconds, poll_latency=_POLL_SECONDS
             )
-        found = _receipt(receipt)
-        if not found.has_succeeded:
+        transaction_receipt = _receipt(receipt)
+        if not transaction_receipt.has_succeeded:
             raise _refusal("it failed in its block")
-        return found
+        return transaction_receipt
 
     def find_receipt(self, transaction_hash: bytes) -> TransactionReceipt | None:
         """None if it is in no block now."""

@@ -131,12 +131,12 @@ class _Checker:
         return ReceiptCheck(
             receipts=self._receipts,
             attempts=len(self._attempts),
-            worked_ms=sum(one.receipt.worked_ms for one in last),
-            measured_ms=sum(one.countersignature.measured_ms for one in last),
-            charged_micro=sum(one.countersignature.charged_micro for one in last),
-            held_back_micro=sum(one.countersignature.held_back_micro for one in last),
+            worked_ms=sum(signed.receipt.worked_ms for signed in last),
+            measured_ms=sum(signed.countersignature.measured_ms for signed in last),
+            charged_micro=sum(signed.countersignature.charged_micro for signed in last),
+            held_back_micro=sum(signed.countersignature.held_back_micro for signed in last),
             server=self._server or "",
-            node_keys=sorted({one.receipt.node_key for one in self._firsts.values()}),
+            node_keys=sorted({signed.receipt.node_key for signed in self._firsts.values()}),
             chains=[self._found(chain) for chain in self._firsts],
             bad=bad,
         )
@@ -153,21 +153,21 @@ class _Checker:
             first.countersignature.chain_of_node,
         )
 
-    def _take_receipt(self, one: SignedReceipt) -> None:
-        raw = receipt_digest(one.receipt)
+    def _take_receipt(self, signed: SignedReceipt) -> None:
+        raw = receipt_digest(signed.receipt)
         digest = raw.hex()
-        self._check_signatures(one, raw)
-        self._check_chain(one.receipt, digest)
-        self._check_attempt(one)
-        self._heads[one.receipt.chain] = (one.receipt, digest)
-        self._firsts.setdefault(one.receipt.chain, one)
-        self._attempts[one.receipt.attempt_id] = one
+        self._check_signatures(signed, raw)
+        self._check_chain(signed.receipt, digest)
+        self._check_attempt(signed)
+        self._heads[signed.receipt.chain] = (signed.receipt, digest)
+        self._firsts.setdefault(signed.receipt.chain, signed)
+        self._attempts[signed.receipt.attempt_id] = signed
         self._digest.update(raw)
         self._receipts += 1
 
-    def _check_signatures(self, one: SignedReceipt, digest: bytes) -> None:
-        receipt, accepted = one.receipt, one.countersignature
-        signer = _recover(digest, one.node_signature)
+    def _check_signatures(self, signed: SignedReceipt, digest: bytes) -> None:
+        receipt, accepted = signed.receipt, signed.countersignature
+        signer = _recover(digest, signed.node_signature)
         if signer != checksummed(receipt.node_key):
             raise _Wrong("It was changed, or not signed by the node key that it names.")
         if self._node_keys and receipt.node_key not in self._node_keys:
@@ -175,7 +175,7 @@ class _Checker:
         self._check_server(receipt.server)
         if accepted.receipt != digest.hex():
             raise _Wrong("The countersignature is for another receipt.")
-        if _recover(countersignature_digest(accepted), one.server_signature) != self._server:
+        if _recover(countersignature_digest(accepted), signed.server_signature) != self._server:
             raise _Wrong("The countersignature was changed, or was not made by the server.")
 
     def _check_server(self, server: str) -> None:
@@ -202,8 +202,8 @@ class _Checker:
         elif receipt.previous != last_digest:
             raise _Wrong("It does not follow the receipt before it: its chain has a fork.")
 
-    def _check_attempt(self, one: SignedReceipt) -> None:
-        receipt, accepted = one.receipt, one.countersignature
+    def _check_attempt(self, signed: SignedReceipt) -> None:
+        receipt, accepted = signed.receipt, signed.countersignature
         before = self._attempts.get(receipt.attempt_id)
         if before is not None and before.receipt.is_last:
             raise _Wrong(f"{receipt.attempt_id} already had its last receipt.")

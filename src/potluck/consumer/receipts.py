@@ -74,9 +74,9 @@ class Receipts:
             if len(lines) + len(page.receipts) > most:
                 is_complete = False
                 break
-            for one in page.receipts:
-                digest.update(receipt_digest(one.receipt))
-                lines.append(msgspec.json.encode(one))
+            for signed in page.receipts:
+                digest.update(receipt_digest(signed.receipt))
+                lines.append(msgspec.json.encode(signed))
             last = max(last, page.last)
         query = {"side": side, "node_id": node_id, "after": after, "last": last}
         end = call_api(self._transport, routes.END_RECEIPTS, ExportEnd, query=query)

@@ -43,11 +43,11 @@ class ValueCache(Generic[V]):
     async def load(self, key: Hashable, read: Callable[[], Awaitable[V]]) -> V:
         """The kept value, or what `read` finds; None is not kept."""
         self._drop_if_woken()
-        kept = self._values.get(key)
+        entry = self._values.get(key)
         now = self._clock()
-        if kept is not None and now - kept.read_at < self._seconds:
-            kept.used_at = now
-            return kept.value
+        if entry is not None and now - entry.read_at < self._seconds:
+            entry.used_at = now
+            return entry.value
         drops = self._drops
         value = await read()
         self._drop_if_woken()
@@ -70,18 +70,18 @@ class ValueCache(Generic[V]):
         """
         self._drop_if_woken()
         drops, now = self._drops, self._clock()
-        for key in [k for k, kept in self._values.items() if now - kept.used_at > unused_seconds]:
+        for key in [k for k, entry in self._values.items() if now - entry.used_at > unused_seconds]:
             del self._values[key]
         values = dict(self._values)
-        changed = await find_changed({key: kept.value for key, kept in values.items()})
+        changed = await find_changed({key: entry.value for key, entry in values.items()})
         self._drop_if_woken()
         # A wake-up meanwhile may be for a change that the read did not see.
         if drops != self._drops:
             return
-        for key, kept in values.items():
+        for key, entry in values.items():
             if key not in changed:
-                kept.read_at = max(kept.read_at, now)
-            elif self._values.get(key) is kept:
+                entry.read_at = max(entry.read_at, now)
+            elif self._values.get(key) is entry:
                 del self._values[key]
 
     def _keep(self, key: Hashable, now: float, value: V) -> None:

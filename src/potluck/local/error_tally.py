@@ -42,9 +42,9 @@ class ErrorTally:
         """Further groups are dropped while there are many: a flood must not cost memory."""
         error = _error(event, exception, origin)
         with self._lock:
-            known = self._groups.get(error.fingerprint)
-            if known is not None:
-                occurrences = known.occurrences + 1
+            group = self._groups.get(error.fingerprint)
+            if group is not None:
+                occurrences = group.occurrences + 1
                 self._groups[error.fingerprint] = replace(error, occurrences=occurrences)
             elif len(self._groups) < _MOST_GROUPS:
                 self._groups[error.fingerprint] = error
@@ -62,8 +62,8 @@ class ErrorTally:
                 later = self._groups.get(error.fingerprint)
                 more = 0 if later is None else later.occurrences
                 if later is not None or len(self._groups) < _MOST_GROUPS:
-                    kept = replace(later or error, occurrences=error.occurrences + more)
-                    self._groups[error.fingerprint] = kept
+                    merged = replace(later or error, occurrences=error.occurrences + more)
+                    self._groups[error.fingerprint] = merged
 
 
 def _error(event: str, exception: BaseException | None, origin: str) -> TalliedError:
@@ -89,7 +89,9 @@ def _place(trace: TracebackType | None) -> str:
     while trace is not None:
         frames.append(trace.tb_frame)
         trace = trace.tb_next
-    names = [f"{each.f_globals.get('__name__', '')}.{each.f_code.co_qualname}" for each in frames]
+    names = [
+        f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}" for frame in frames
+    ]
     ours = [name for name in names if name.startswith(_OURS) and not name.startswith(_PASSING)]
     return (ours or names or ["unknown"])[-1][:_PLACE_CHARACTERS]
 

@@ -134,8 +134,8 @@ _LOGGED = "_potluck_was_logged"
 def _exception(exc_info: Any) -> BaseException | None:
     if isinstance(exc_info, BaseException):
         return exc_info
-    found = exc_info if isinstance(exc_info, tuple) else sys.exc_info() if exc_info else None
-    return None if found is None else found[1]
+    error_info = exc_info if isinstance(exc_info, tuple) else sys.exc_info() if exc_info else None
+    return None if error_info is None else error_info[1]
 
 
 @contextmanager

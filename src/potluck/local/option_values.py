@@ -108,10 +108,10 @@ def _parse_gpus(text: str | int, name: str) -> GpuChoice:
     written = str(text).strip()
     if ":" not in written and not re.fullmatch("-?[0-9]{0,3}", written):
         return GpuChoice(1, written)
-    found = re.fullmatch(r"(?:(.*\S)\s*:)?\s*([0-9]{1,3})", written)
-    if found is None or not (1 if found[1] else 0) <= int(found[2]) <= MOST_DEVICES:
+    match = re.fullmatch(r"(?:(.*\S)\s*:)?\s*([0-9]{1,3})", written)
+    if match is None or not (1 if match[1] else 0) <= int(match[2]) <= MOST_DEVICES:
         raise _not_gpus(text, name)
-    return GpuChoice(int(found[2]), found[1])
+    return GpuChoice(int(match[2]), match[1])
 
 
 def _not_gpus(value: Any, name: str) -> InvalidInput:
@@ -265,13 +265,13 @@ def _parse_volumes(words: list[str], name: str) -> tuple[VolumeMount, ...]:
 
 def parse_volume(word: str, name: str = "--volume") -> VolumeMount:
     """[WALLET/]NAME[@VERSION][:PATH]; a relative path is in the task's directory."""
-    found = _VOLUME.fullmatch(word)
-    if found is None:
+    match = _VOLUME.fullmatch(word)
+    if match is None:
         raise InvalidInput(
             f"{name} {word!r} is not NAME[@VERSION]:PATH.",
             "Write it like imagenet:/data, or WALLET/imagenet:/data if it is shared with you.",
         )
-    owner, volume, version, path = found.groups()
+    owner, volume, version, path = match.groups()
     path = f"/volumes/{volume}" if path is None else path.rstrip("/")
     where = path if path.startswith("/") else f"/work/{path.removeprefix('./')}"
     values = {"name": volume, "path": where, "version": version, "owner": owner}

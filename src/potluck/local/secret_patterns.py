@@ -40,5 +40,5 @@ def mask_secrets(text: str) -> str:
 
 
 def _masked(match: re.Match[str]) -> str:
-    kept = match[1] if match.re.groups else ""
-    return f"{kept}{MASK}"
+    prefix = match[1] if match.re.groups else ""
+    return f"{prefix}{MASK}"

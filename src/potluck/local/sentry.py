@@ -53,7 +53,7 @@ def _masked(value: Any) -> Any:
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, dict):
-        return {key: _masked(each) for key, each in value.items()}
+        return {key: _masked(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_masked(each) for each in value]
+        return [_masked(element) for element in value]
     return value

@@ -20,14 +20,14 @@ def read_values(
     prefix: str,
     options: Mapping[str, Any],
     variables: Mapping[str, str],
-    given: Mapping[str, Any],
+    explicit: Mapping[str, Any],
     spelled: Mapping[str, str],
 ) -> T:
     """`given` are the caller's defaults; `spelled` has the options that differ from their fields.
 
     An option that is None and an empty variable count as unset.
     """
-    values = dict(given)
+    values = dict(explicit)
     for field in msgspec.structs.fields(kind):
         option = spelled.get(field.name, f"--{field.name.replace('_', '-')}")
         variable = f"{prefix}{field.name.upper()}"

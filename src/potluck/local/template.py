@@ -42,13 +42,13 @@ class Parameter(Struct, frozen=True, forbid_unknown_fields=True):
     maximum: int | float | None = None
     choices: tuple[ArgumentText, ...] = ()
 
-    def read(self, name: str, given: str | None) -> ParameterValue:
+    def read(self, name: str, text: str | None) -> ParameterValue:
         """The given value, converted and checked; the default if there is none."""
-        if given is None and self.default is None:
+        if text is None and self.default is None:
             raise InvalidInput(
                 f"The parameter {name} must be given.", f"Give it with -p {name}={self.shape}."
             )
-        value = self.default if given is None else self._parsed(name, given)
+        value = self.default if text is None else self._parsed(name, text)
         assert value is not None
         if self.choices and value not in self.choices:
             raise InvalidInput(f"-p {name}={value} is not a choice.", f"Choose {self.range}.")
@@ -85,16 +85,16 @@ class Parameter(Struct, frozen=True, forbid_unknown_fields=True):
                 f"{file} is invalid: the default of {name}: {error.detail}", error.hint
             ) from error
 
-    def _parsed(self, name: str, given: str) -> ParameterValue:
+    def _parsed(self, name: str, text: str) -> ParameterValue:
         if isinstance(self.default, str) or self.default is None:
-            return given
+            return text
         kind = type(self.default)
         try:
-            return kind(given)
+            return kind(text)
         except ValueError as error:
             what = "a whole number" if kind is int else "a number"
             raise InvalidInput(
-                f"-p {name}={given} is not {what}.", f"Write it like -p {name}={self.default}."
+                f"-p {name}={text} is not {what}.", f"Write it like -p {name}={self.default}."
             ) from error
 
     def _is_within(self, value: int | float) -> bool:
@@ -126,22 +126,22 @@ class Template(Struct, frozen=True):
         others = {FILE, self.about.script, "__pycache__"}
         return any(path.name not in others for path in self.directory.iterdir())
 
-    def arguments(self, given: Mapping[str, str]) -> tuple[str, ...]:
+    def arguments(self, values: Mapping[str, str]) -> tuple[str, ...]:
         """The script's arguments for all parameters, with defaults for those that are not given."""
-        for name in given:
+        for name in values:
             if name not in self.about.parameters:
                 raise InvalidInput(
                     f"{self.name} has no parameter {name!r}.",
                     f"{self._known()} `potluck templates {self.name}` describes them.",
                 )
         return tuple(
-            f"--{name}={parameter.read(name, given.get(name))}"
+            f"--{name}={parameter.read(name, values.get(name))}"
             for name, parameter in self.about.parameters.items()
         )
 
     def _known(self) -> str:
-        known = ", ".join(self.about.parameters)
-        return f"It has {known}." if known else "It has none."
+        names = ", ".join(self.about.parameters)
+        return f"It has {names}." if names else "It has none."
 
 
 def own_templates() -> Path:

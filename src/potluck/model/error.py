@@ -386,10 +386,10 @@ def network_errors() -> list[type[PotluckError]]:
 
 
 def _leaves(root: type[PotluckError]) -> list[type[PotluckError]]:
-    found = [root]
+    classes = [root]
     for child in root.__subclasses__():
-        found.extend(_leaves(child))
-    return found
+        classes.extend(_leaves(child))
+    return classes
 
 
 _BY_CODE = {kind.code: kind for kind in _leaves(PotluckError)} | {Internal.code: Internal}

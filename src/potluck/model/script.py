@@ -92,13 +92,13 @@ def _blocks(source: str) -> Iterator[list[str]]:
 
 
 def _comment_lines(lines: list[str], first: int) -> list[str]:
-    found = []
+    blocks = []
     for number in range(first, len(lines)):
         line = lines[number].rstrip()
         if line != "#" and not line.startswith("# "):
             break
-        found.append(line)
-    return found
+        blocks.append(line)
+    return blocks
 
 
 def _parse(block: str) -> dict[str, Any]:

@@ -122,9 +122,9 @@ def show_amount(micro: int) -> str:
     return f"{number} credit" if number == "1" else f"{number} credits"
 
 
-def show_count(count: int, one: str, several: str | None = None) -> str:
+def show_count(count: int, singular: str, several: str | None = None) -> str:
     """`1 node`, `1,234 nodes`; `several` is an irregular plural."""
-    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+    return f"{count:,} {singular if count == 1 else several or f'{singular}s'}"
 
 
 def show_milli(milli: int) -> str:

@@ -112,20 +112,20 @@ class Replay:
             plan = self._scheduler.plan(now, _ALL_AT_ONCE)
             self._rounds += 1
             is_complete = plan.is_complete
-            for given in plan.assignments:
-                self._start(given, now)
+            for assignment in plan.assignments:
+                self._start(assignment, now)
 
-    def _start(self, given: Assignment, now: float) -> None:
-        job, expected_seconds = self._jobs[given.task_id]
+    def _start(self, assignment: Assignment, now: float) -> None:
+        job, expected_seconds = self._jobs[assignment.task_id]
         self._attempts += 1
-        attempt = given.running(
+        attempt = assignment.running(
             AttemptId(f"attempt_{self._attempts:08}"),
             AccountId(job.account),
             now + expected_seconds,
         )
         self._scheduler.put_running(attempt, now)
         heapq.heappush(self._ends, (now + job.seconds, self._attempts, attempt))
-        self._starts[given.task_id] = now
+        self._starts[assignment.task_id] = now
 
     def _outcome(self, jobs: list[TraceJob]) -> TraceOutcome:
         assert len(self._starts) == len(jobs), "every job was started"

@@ -32,7 +32,7 @@ class Trace(Struct, frozen=True):
     @property
     def gpu_milli(self) -> int:
         devices = [device for node in self.nodes for device in node.devices]
-        return WHOLE_DEVICE_MILLI * sum(each.kind is DeviceKind.GPU for each in devices)
+        return WHOLE_DEVICE_MILLI * sum(device.kind is DeviceKind.GPU for device in devices)
 
 
 def read_openb(directory: Path, name: str) -> Trace:
@@ -41,10 +41,10 @@ def read_openb(directory: Path, name: str) -> Trace:
     path = named if named.is_file() else directory / _LIST.format(name)
     try:
         nodes = _rows(directory / _NODES, _node)
-        known: dict[Requirements, Requirements] = {}
-        tasks = [known.setdefault(task, task) for task in _rows(path, _task)]
+        interned: dict[Requirements, Requirements] = {}
+        tasks = [interned.setdefault(task, task) for task in _rows(path, _task)]
     except FileNotFoundError as error:
-        lists = ", ".join(sorted(each.name for each in directory.glob(_LIST.format("*"))))
+        lists = ", ".join(sorted(path.name for path in directory.glob(_LIST.format("*"))))
         raise InvalidInput(
             f"There is no {error.filename}.",
             f"Name a folder of openb traces and one of its lists: {lists or 'none found'}.",

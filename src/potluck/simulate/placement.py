@@ -76,16 +76,16 @@ def fill_pool(
     if is_mix_known:
         for requirements in trace.tasks:
             capacity.learn(requirements)
-    asked, allocated, total = 0, 0, trace.gpu_milli
+    requested, allocated, total = 0, 0, trace.gpu_milli
     curve = [PlacementPoint(0.0, 0.0)]
     for number, requirements in enumerate(arrivals(trace, seed)):
         if not is_mix_known:
             capacity.learn(requirements)
         milli = gpu_milli(requirements)
-        asked += milli
+        requested += milli
         if _is_placed(capacity, number, requirements):
             allocated += milli
-        while asked * 100 >= len(curve) * total and len(curve) <= _MOST_PERCENT:
+        while requested * 100 >= len(curve) * total and len(curve) <= _MOST_PERCENT:
             curve.append(PlacementPoint(float(len(curve)), 100 * allocated / total))
     return curve
 
@@ -94,10 +94,10 @@ def arrivals(trace: Trace, seed: int) -> list[Requirements]:
     chance = Random(seed)
     tasks = list(trace.tasks)
     chance.shuffle(tasks)
-    asked, enough = sum(map(gpu_milli, tasks)), _MOST_PERCENT * trace.gpu_milli
-    while asked * 100 < enough:
+    requested, enough = sum(map(gpu_milli, tasks)), _MOST_PERCENT * trace.gpu_milli
+    while requested * 100 < enough:
         tasks.append(chance.choice(trace.tasks))
-        asked += gpu_milli(tasks[-1])
+        requested += gpu_milli(tasks[-1])
     return tasks
 
 

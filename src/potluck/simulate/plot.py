@@ -38,7 +38,7 @@ class _Axis(Struct, frozen=True):
 
 
 def line_chart(title: str, x_label: str, y_label: str, series: Sequence[PlotSeries]) -> str:
-    figures = [point for each in series for point in each.points]
+    figures = [point for curve in series for point in curve.points]
     assert figures, "there is something to draw"
     across = _axis([x for x, _ in figures], _LEFT, _WIDTH - _RIGHT)
     up = _axis([y for _, y in figures], _HEIGHT - _BOTTOM, _TOP)
@@ -53,7 +53,7 @@ def line_chart(title: str, x_label: str, y_label: str, series: Sequence[PlotSeri
         f'<text transform="translate(20 {half:.0f}) rotate(-90)" text-anchor="middle">'
         f"{escape(y_label)}</text>",
         *_grid(across, up),
-        *(part for number, each in enumerate(series) for part in _line(number, each, across, up)),
+        *(part for number, curve in enumerate(series) for part in _line(number, curve, across, up)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"

@@ -43,9 +43,10 @@ def _without_defaults(value: Any) -> Any:
         return _without_last_defaults(value)
     if isinstance(value, Struct):
         return _tag(value) | {
-            field.encode_name: _without_defaults(given)
+            field.encode_name: _without_defaults(field_value)
             for field in _fields(type(value))
-            if (given := getattr(value, field.name)) is not UNSET and not _is_default(field, given)
+            if (field_value := getattr(value, field.name)) is not UNSET
+            and not _is_default(field, field_value)
         }
     if isinstance(value, list | tuple):
         return [_without_defaults(item) for item in value]
@@ -70,11 +71,11 @@ def _tag(value: Struct) -> dict[str, Any]:
     return {} if config.tag_field is None else {config.tag_field: config.tag}
 
 
-def _is_default(field: FieldInfo, given: object) -> bool:
+def _is_default(field: FieldInfo, field_value: object) -> bool:
     default = field.default
     if field.default_factory is not NODEFAULT:
         default = field.default_factory()
-    return type(given) is type(default) and given == default
+    return type(field_value) is type(default) and field_value == default
 
 
 def decode_json(body: bytes | str, kind: type[T]) -> T:
@@ -143,5 +144,5 @@ class _StoredSpec(msgspec.Struct, frozen=True):
     spec: TaskSpec
 
 
-def decode_spec(kept: bytes) -> TaskSpec:
-    return decode_json(b'{"spec":' + kept + b"}", _StoredSpec).spec
+def decode_spec(stored: bytes) -> TaskSpec:
+    return decode_json(b'{"spec":' + stored + b"}", _StoredSpec).spec

@@ -241,11 +241,15 @@ class ItemsDone(Struct, frozen=True, forbid_unknown_fields=True, tag_field="even
     @property
     def first_item(self) -> int:
         """Identifies the part: parts of a range do not overlap."""
-        return min([one.item for one in self.outcomes] + [one.start for one in self.returned])
+        return min(
+            [outcome.item for outcome in self.outcomes] + [items.start for items in self.returned]
+        )
 
     @property
     def last_item(self) -> int:
-        return max([one.item for one in self.outcomes] + [one.end - 1 for one in self.returned])
+        return max(
+            [outcome.item for outcome in self.outcomes] + [items.end - 1 for items in self.returned]
+        )
 
 
 Report = Preparing | Started | ItemsDone | Finished

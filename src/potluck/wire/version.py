@@ -33,8 +33,8 @@ def minor_version(version: str) -> tuple[int, int] | None:
 
 def is_earlier(version: str, than: str) -> bool:
     """Whether the minor version is an earlier one. Unreadable versions are not."""
-    one, other = minor_version(version), minor_version(than)
-    return one is not None and other is not None and one < other
+    minor, other = minor_version(version), minor_version(than)
+    return minor is not None and other is not None and minor < other
 
 
 def parse_user_agent(text: str) -> str | None:

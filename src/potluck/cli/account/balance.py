@@ -68,9 +68,11 @@ def balance(
 
 
 def _show_balance(pane: Pane, summary: LedgerSummary) -> None:
-    held = f", {show_credits(summary.held_micro)} more held for tasks" if summary.held_micro else ""
+    held_suffix = (
+        f", {show_credits(summary.held_micro)} more held for tasks" if summary.held_micro else ""
+    )
     available = pane.paint(show_amount(summary.available_micro), Tone.STRONG)
-    pane.line(f"{available} available{held}")
+    pane.line(f"{available} available{held_suffix}")
     if summary.is_free:
         pane.line("This pool is free of charge: no device has a price.", Tone.GOOD)
     totals = [

@@ -27,8 +27,8 @@ def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
         return
     roles = ", ".join(me.roles) or "no role"
     screen.out.line(f"{screen.out.paint(me.address, Tone.STRONG)} ({roles})")
-    held = f", {show_credits(me.held_micro)} more held for tasks" if me.held_micro else ""
-    screen.out.line(f"{show_amount(me.available_micro)} available{held}")
+    held_suffix = f", {show_credits(me.held_micro)} more held for tasks" if me.held_micro else ""
+    screen.out.line(f"{show_amount(me.available_micro)} available{held_suffix}")
     if limits := _limits_text(me.quota):
         screen.out.line(limits)
     if files := _files_text(me):

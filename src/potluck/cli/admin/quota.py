@@ -51,11 +51,13 @@ def quota(
         "max_priority": _parse_priority(priority),
         "max_blob_bytes": _parse_size(files),
     }
-    given = {name: value for name, value in changes.items() if value is not None}
+    new_limits = {name: value for name, value in changes.items() if value is not None}
     with connect(server) as potluck:
         row = find_account_view(potluck, account)
-        limits = replace(row.quota, **{k: None if v == _DEFAULT else v for k, v in given.items()})
-        if given:
+        limits = replace(
+            row.quota, **{k: None if v == _DEFAULT else v for k, v in new_limits.items()}
+        )
+        if new_limits:
             potluck.admin.set_quota(row.id, limits)
     if json:
         screen.emit({"account_id": row.id, "quota": limits})

@@ -109,11 +109,11 @@ def _check_computing(device: DeviceDescription, detection: "Detection") -> Findi
     from potluck.provider.measure.measure import measure
 
     name, needed = "computing", "produces a result"
-    found = detection.found[device.uuid]
-    if not found.opencl_uuid:
+    detected_device = detection.found[device.uuid]
+    if not detected_device.opencl_uuid:
         return skipped(name, f"OpenCL does not know {device.model}", needed)
     with tempfile.TemporaryDirectory() as directory:
-        measured = asyncio.run(measure(device, found, Path(directory), _MEASURE_SECONDS))
+        measured = asyncio.run(measure(device, detected_device, Path(directory), _MEASURE_SECONDS))
     if measured is None:
         fix = "Reinstall its vendor's OpenCL driver; then: clinfo"
         return warned(name, f"{device.model} gave no result through OpenCL", needed, fix)

@@ -137,9 +137,9 @@ def _check_options(url: str, options: Sequence[str]) -> None:
     app = typer.Typer(add_completion=False)
     app.command(cls=Command)(provide)
     context = typer.main.get_command(app).make_context("potluck provide", [url, *options])
-    given = sorted(name for name in _INSTALL_ONLY if context.params[name])
-    if given:
-        option = f"--{given[0].replace('_', '-')}"
+    install_options = sorted(name for name in _INSTALL_ONLY if context.params[name])
+    if install_options:
+        option = f"--{install_options[0].replace('_', '-')}"
         raise InvalidInput(
             f"{option} is not an option of the service.", f"Put {option} before the `--`."
         )

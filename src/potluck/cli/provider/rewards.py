@@ -106,12 +106,16 @@ def own_payouts(
 
 
 def _show_waterfall(pane: Pane, report: Rewards) -> None:
-    kept = report.earned_micro - report.fee_micro
+    net_micro = report.earned_micro - report.fee_micro
     set_aside = report.claimable_micro + report.paid_micro
     steps = [
         ("earned", report.earned_micro, "paid for work of my machines, ever"),
         ("- fee", report.fee_micro, "the operator's part"),
-        ("- credits", kept - report.in_epoch_micro - set_aside, "stayed credits, or were spent"),
+        (
+            "- credits",
+            net_micro - report.in_epoch_micro - set_aside,
+            "stayed credits, or were spent",
+        ),
         ("- in epoch", report.in_epoch_micro, _epoch_text(report)),
         ("- claimable", report.claimable_micro, "set aside for a payout"),
         ("= paid", report.paid_micro, "paid outside the pool"),

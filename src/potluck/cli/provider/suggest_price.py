@@ -24,8 +24,10 @@ def suggest_price(
     with owner_client(screen, server) as potluck:
         _, view = (target := RemoteTarget(potluck, node)).view()
         wanted = pick_devices(devices or (), target.choices())
-        chosen = [one for one in view.devices if not wanted or one.description.uuid in wanted]
-        suggestions = [potluck.own_nodes.suggest_price(one.id) for one in chosen]
+        chosen = [
+            device for device in view.devices if not wanted or device.description.uuid in wanted
+        ]
+        suggestions = [potluck.own_nodes.suggest_price(device.id) for device in chosen]
     if json:
         screen.emit({"suggestions": suggestions})
         return

@@ -162,8 +162,8 @@ def fetch_files(
         return fetched
     if files.files:
         show_previews(screen.err, fetched.pairs)
-        kept = retention_suffix(files)
-        screen.err.line(f"{describe_size(files)} in {directory}, checked{kept}")
+        retention = retention_suffix(files)
+        screen.err.line(f"{describe_size(files)} in {directory}, checked{retention}")
         tell_aside(fetched.aside, task, output, screen.err)
     else:
         screen.err.prose(describe_no_files(files, task))

@@ -203,14 +203,14 @@ def _newest_number(task: TaskView) -> int | None:
 def _followed(potluck: "Potluck", task: TaskView, selection: LineSelection) -> Iterator[LogPage]:
     """If there is no output, yields the pages of the log, which say why."""
     is_empty = True
-    seen = LogPage(None, 0, 0, [], complete=False)
+    shown_page = LogPage(None, 0, 0, [], complete=False)
     selector = LineSelector(selection)
     if selection.tail is not None:  # of the output so far
-        for seen in select_lines(log_pages(potluck, task.id), selector):
-            yield seen
+        for shown_page in select_lines(log_pages(potluck, task.id), selector):
+            yield shown_page
     events = potluck.tasks.follow(task.id)
     pages = (event.page for event in events if isinstance(event, FollowedLog))
-    unseen = (_after(page, seen) for page in pages)
+    unseen = (_after(page, shown_page) for page in pages)
     for page in select_lines(unseen, selector) if selection else unseen:
         is_empty = False
         yield page
@@ -226,8 +226,8 @@ def select_lines(pages: Iterable[LogPage], selector: LineSelector) -> Iterator[L
     yield replace(page, pieces=selector.end(), elsewhere=False, cleared=False)
 
 
-def _after(page: LogPage, seen: LogPage) -> LogPage:
+def _after(page: LogPage, shown_page: LogPage) -> LogPage:
     """The page without the pieces that were shown before."""
-    if page.attempt_id != seen.attempt_id:
+    if page.attempt_id != shown_page.attempt_id:
         return page
-    return replace(page, pieces=page.pieces[max(0, seen.next_offset - page.offset) :])
+    return replace(page, pieces=page.pieces[max(0, shown_page.next_offset - page.offset) :])

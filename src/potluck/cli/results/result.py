@@ -127,9 +127,13 @@ def _show_task(
     if screen.json:
         returned = {} if value is None else value.for_programs()
         saved = {} if fetched is None else fetched.as_json()
-        kept = {"cleared": is_cleared, **({"failed_items": failed} if view.items else {}), **shown}
-        kept |= failure.as_json()
-        screen.emit({**msgspec.to_builtins(view), **kept, **saved, **returned})
+        extra_fields = {
+            "cleared": is_cleared,
+            **({"failed_items": failed} if view.items else {}),
+            **shown,
+        }
+        extra_fields |= failure.as_json()
+        screen.emit({**msgspec.to_builtins(view), **extra_fields, **saved, **returned})
 
 
 def _collector(task: TaskView, output: OutputDirectory | None) -> ItemCollector | None:

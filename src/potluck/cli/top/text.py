@@ -77,12 +77,17 @@ def head_lines(snapshot: TopSnapshot) -> list[list[Cell]]:
     """Two lines: the account and the server, and the pool."""
     me, pool = snapshot.me, snapshot.pool
     credit = show_amount(me.available_micro)
-    held = f" + {show_credits(me.held_micro)} held" if me.held_micro else ""
+    held_suffix = f" + {show_credits(me.held_micro)} held" if me.held_micro else ""
     wallet = f"{me.address[:6]}…{me.address[-4:]}"
     silent = f" ({pool.silent_nodes} silent)" if pool.silent_nodes else ""
     queue = f"{_capped_count(pool.waiting_tasks, pool.counted_tasks)} waiting"
     return [
-        [Cell("Potluck", Tone.STRONG), Cell(snapshot.url), Cell(wallet), Cell(credit + held)],
+        [
+            Cell("Potluck", Tone.STRONG),
+            Cell(snapshot.url),
+            Cell(wallet),
+            Cell(credit + held_suffix),
+        ],
         [
             Cell(f"{pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}{silent}"),
             *_device_counts(pool.gpus, "GPU"),

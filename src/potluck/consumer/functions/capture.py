@@ -15,13 +15,13 @@ from potluck.consumer.functions.pickling import is_installed
 def capture_references(function: Callable[..., object]) -> list[object]:
     """Every object that it reaches by a global name, a closure or a default, itself first."""
     reached: list[object] = []
-    seen: set[int] = set()
+    visited_ids: set[int] = set()
     waiting: list[object] = [function]
     while waiting:
         value = waiting.pop()
         reached.append(value)
-        if _is_own(value) and id(value) not in seen:
-            seen.add(id(value))
+        if _is_own(value) and id(value) not in visited_ids:
+            visited_ids.add(id(value))
             waiting.extend(_references(value))
     return reached
 

@@ -42,8 +42,8 @@ def _failed(sentence: str, end: TaskResult | FailedItem, command: str) -> TaskFa
     why = end.detail or _meaning(end.reason)
     if is_of_code(end.reason) and lines:
         why = f"{why.rstrip('.')}: {last_line(lines)}"
-    known = find_hint(end.reason, f"{end.detail}\n{lines}", is_python=True)
-    error = TaskFailed(f"{sentence}: {why.rstrip('.')}.", f"{known} {command}".strip())
+    hint = find_hint(end.reason, f"{end.detail}\n{lines}", is_python=True)
+    error = TaskFailed(f"{sentence}: {why.rstrip('.')}.", f"{hint} {command}".strip())
     if lines:
         error.add_note(f"The end of its stderr:\n{lines}")
     error.add_note(error.hint)

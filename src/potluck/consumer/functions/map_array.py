@@ -87,10 +87,10 @@ class MapArray:
         self._inbox.put(self, error)
 
     def receive(self, result: TaskResult) -> None:
-        known = sum(piece.end - piece.start for piece in result.pieces)
+        item_count = sum(piece.end - piece.start for piece in result.pieces)
         failed = sum(piece.end - piece.start for piece in result.pieces if piece.is_error)
-        self._unreported -= known
-        self._tally.add(known, failed)
+        self._unreported -= item_count
+        self._tally.add(item_count, failed)
         if self._unreported <= 0 or (result.state.is_final and not result.has_more):
             self._give_up()
             self._unreported = 0

@@ -346,8 +346,10 @@ def call_api(
     repeatable: bool = False,
 ) -> T:
     """Calls the route and returns the response as a value of this kind."""
-    given = {name: value for name, value in (query or {}).items() if value is not None}
-    path = build_path(route, names) + (f"?{urlencode(given, doseq=True)}" if given else "")
+    parameters = {name: value for name, value in (query or {}).items() if value is not None}
+    path = build_path(route, names) + (
+        f"?{urlencode(parameters, doseq=True)}" if parameters else ""
+    )
     data = None if body is None else encode_request(body)
     response = transport.call(route.method, path, data, headers, repeatable)
     return decode_response(response, kind, transport.url)

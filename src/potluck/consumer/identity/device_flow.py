@@ -29,11 +29,11 @@ def ask_for_terminal(
     return call_api(transport, routes.ASK_FOR_TERMINAL, TerminalAsked, body=body)
 
 
-def await_approval(transport: Transport, asked: TerminalAsked, sleep: Sleep = time.sleep) -> Tokens:
+def await_approval(transport: Transport, codes: TerminalAsked, sleep: Sleep = time.sleep) -> Tokens:
     """Polls at the server's interval until the code is approved or has expired."""
-    poll = TerminalPoll(asked.device_code)
-    interval, waited = asked.interval, 0.0
-    while waited <= asked.expires_in:
+    poll = TerminalPoll(codes.device_code)
+    interval, waited = codes.interval, 0.0
+    while waited <= codes.expires_in:
         sleep(interval)
         waited += interval
         try:

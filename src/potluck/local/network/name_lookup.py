@@ -39,8 +39,8 @@ class SystemNames:
         looking = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         self._looking.append((whose, looking))
         # Shielded: a cancelled future would count as done while its thread is still busy.
-        found = await asyncio.shield(asyncio.wrap_future(looking))
-        return list(dict.fromkeys(str(info[4][0]) for info in found))
+        addresses = await asyncio.shield(asyncio.wrap_future(looking))
+        return list(dict.fromkeys(str(info[4][0]) for info in addresses))
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

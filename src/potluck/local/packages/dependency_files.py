@@ -59,7 +59,7 @@ def _from_pylock(path: Path) -> ProjectDependencies:
     """PEP 751."""
     table = _read_table(path)
     packages = table.get("packages", [])
-    if not isinstance(packages, list) or not all(isinstance(each, dict) for each in packages):
+    if not isinstance(packages, list) or not all(isinstance(package, dict) for package in packages):
         _refuse(path, "it has no list of packages", "See https://peps.python.org/pep-0751/.")
     return ProjectDependencies(
         tuple(_pinned(path, package) for package in packages if not _is_project(package)),
@@ -89,7 +89,9 @@ _PLAIN_HINT: Final = "Nodes install packages by name and version only."
 def _from_pyproject(path: Path) -> ProjectDependencies:
     project = _read_table(path).get("project", {})
     wanted = project.get("dependencies", []) if isinstance(project, dict) else None
-    if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+    if not isinstance(wanted, list) or not all(
+        isinstance(requirement, str) for requirement in wanted
+    ):
         _refuse(path, "`project.dependencies` must be a list of texts", "Correct it.")
     if "dependencies" in project.get("dynamic", ()):
         _refuse(path, "its dependencies are dynamic", "List them in --requirements FILE.")

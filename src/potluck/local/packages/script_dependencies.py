@@ -24,14 +24,24 @@ def add_dependencies(
     """The source with a block that has its own needs and these. Raises InvalidInput."""
     own = read_metadata(source)
     wanted = check_dependencies([*own.dependencies, *dependencies])
-    pythons = [each for each in (own.requires_python, requires_python) if each]
+    pythons = [specifier for specifier in (own.requires_python, requires_python) if specifier]
     lines = [OPENING]
     if pythons:
         python = check_specifier(",".join(pythons), "`requires-python`")
         lines.append(f"# requires-python = {_toml(python)}")
-    lines += ["# dependencies = [", *(f"#   {_toml(each)}," for each in wanted), "# ]", "# ///", ""]
-    kept = ["# script, see the end" if _is_opening(line) else line for line in source.split("\n")]
-    changed = "\n".join([*kept, *([] if source.endswith("\n") else [""])]) + "\n".join(lines)
+    lines += [
+        "# dependencies = [",
+        *(f"#   {_toml(requirement)}," for requirement in wanted),
+        "# ]",
+        "# ///",
+        "",
+    ]
+    source_lines = [
+        "# script, see the end" if _is_opening(line) else line for line in source.split("\n")
+    ]
+    changed = "\n".join([*source_lines, *([] if source.endswith("\n") else [""])]) + "\n".join(
+        lines
+    )
     read_metadata(changed)
     return changed
 

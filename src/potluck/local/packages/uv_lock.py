@@ -18,12 +18,14 @@ class UvLockError(Exception):
 
 def locked_requirements(lock: dict[str, Any]) -> tuple[str, ...]:
     """Requirements such as `numpy==2.3.1 ; sys_platform == 'linux'`. Raises UvLockError."""
-    packages = [each for each in lock.get("package", []) if isinstance(each, dict)]
-    project = next((each for each in packages if _is_project(each)), None)
+    packages = [package for package in lock.get("package", []) if isinstance(package, dict)]
+    project = next((package for package in packages if _is_project(package)), None)
     if project is None:
         raise UvLockError("it has no project")
     markers = _reached(project, packages)
-    return tuple(_requirement(packages[index], found) for index, found in sorted(markers.items()))
+    return tuple(
+        _requirement(packages[index], conditions) for index, conditions in sorted(markers.items())
+    )
 
 
 def _is_project(package: dict[str, Any]) -> bool:
@@ -39,15 +41,15 @@ def _reached(project: dict[str, Any], packages: list[dict[str, Any]]) -> dict[in
         dependency, condition = waiting.popleft()
         index = _find(dependency, packages)
         marker = _both(condition, dependency.get("marker", ""))
-        known = reached.get(index)
-        if known is not None and (not known or marker in known):
+        known_markers = reached.get(index)
+        if known_markers is not None and (not known_markers or marker in known_markers):
             continue
-        if not marker or (known is not None and len(known) >= _MOST_MARKERS):
+        if not marker or (known_markers is not None and len(known_markers) >= _MOST_MARKERS):
             reached[index] = set()
         else:
             reached.setdefault(index, set()).add(marker)
         extras = tuple(dependency.get("extra", ()))
-        waiting += [(each, marker) for each in _dependencies(packages[index], extras)]
+        waiting += [(dependency, marker) for dependency in _dependencies(packages[index], extras)]
     return reached
 
 
@@ -77,5 +79,5 @@ def _requirement(package: dict[str, Any], markers: set[str]) -> str:
     name, version, source = (package.get(key) for key in ("name", "version", "source"))
     if not isinstance(source, dict) or "registry" not in source:
         raise UvLockError(f"{name} does not come from a package index")
-    marker = " or ".join(f"({each})" for each in sorted(markers))
+    marker = " or ".join(f"({condition})" for condition in sorted(markers))
     return f"{name}=={version}" + (f" ; {marker}" if marker else "")

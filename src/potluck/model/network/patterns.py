@@ -84,18 +84,18 @@ def parse_entries(words: Iterable[str], name: str) -> tuple[str, ...]:
 
 def expand_entries(entries: Iterable[str], presets: Presets) -> tuple[str, ...]:
     """The patterns that the entries stand for, sorted; raises InvalidInput."""
-    found: set[str] = set()
+    expanded: set[str] = set()
     for entry in entries:
         word = entry.strip().lower()
         if word == RAW:
             return (RAW,)
         if word == OPEN:
-            found.add(ANY_HOST)
+            expanded.add(ANY_HOST)
         elif word in presets:
-            found.update(presets[word])
+            expanded.update(presets[word])
         elif word != NONE:
-            found.add(_checked(word, presets))
-    return tuple(sorted(found))
+            expanded.add(_checked(word, presets))
+    return tuple(sorted(expanded))
 
 
 def _checked(word: str, presets: Presets) -> str:
@@ -126,7 +126,7 @@ def uncovered(wanted: Sequence[str], allowed: Sequence[str]) -> tuple[str, ...]:
 
 def _is_covered(wanted: HostPattern, allowed: Sequence[HostPattern]) -> bool:
     return all(
-        any(port in each.ports and each.covers_host(wanted.host) for each in allowed)
+        any(port in pattern.ports and pattern.covers_host(wanted.host) for pattern in allowed)
         for port in wanted.ports
     )
 
@@ -134,7 +134,7 @@ def _is_covered(wanted: HostPattern, allowed: Sequence[HostPattern]) -> bool:
 def includes(allowed: Sequence[str], host: str, port: int) -> bool:
     """Whether the patterns include this host, a name or an address in its usual spelling."""
     patterns = map(read_pattern, allowed)
-    return any(port in each.ports and each.covers_host(host) for each in patterns)
+    return any(port in pattern.ports and pattern.covers_host(host) for pattern in patterns)
 
 
 def shorten(entries: Sequence[str], presets: Presets) -> tuple[str, ...]:

@@ -92,10 +92,10 @@ def _list(out: _Out, value: list[object], depth: int) -> None:
 
 def _dict(out: _Out, value: dict[object, object], depth: int) -> None:
     _count(out, len(value), 0x80, 0xDE)
-    for key, each in value.items():
+    for key, member in value.items():
         try:
             _write(out, key, depth)
-            _write(out, each, depth)
+            _write(out, member, depth)
         except PlainError as error:
             error.below(f"[{_short(key)}]")
             raise
@@ -156,8 +156,8 @@ def _of_parts(kind: int, parts: tuple[object, ...], out: _Out, _: object, __: in
 def _instead(value: object) -> str:
     """A suggestion for what to return instead."""
     name = _type_name(value)
-    if known := _KNOWN.get(name):
-        return f"Return {known}."
+    if conversion := _KNOWN.get(name):
+        return f"Return {conversion}."
     match value:
         case enum.Enum():
             return "Return its .value."

@@ -46,8 +46,10 @@ def signature(key: bytes, event_id: str, timestamp: str, body: bytes) -> str:
     return f"{_VERSION},{base64.b64encode(digest).decode()}"
 
 
-def is_signed(key: bytes, given: str, event_id: str, timestamp: str, body: bytes) -> bool:
+def is_signed(key: bytes, signatures: str, event_id: str, timestamp: str, body: bytes) -> bool:
     """Whether one of the signatures in the header is by this key; other kinds are ignored."""
     expected = signature(key, event_id, timestamp, body).encode()
-    found = [hmac.compare_digest(each.encode(), expected) for each in given.split(" ")]
-    return any(found)
+    matches = [
+        hmac.compare_digest(signature.encode(), expected) for signature in signatures.split(" ")
+    ]
+    return any(matches)
