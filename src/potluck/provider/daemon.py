@@ -203,7 +203,7 @@ def _assemble(
     bench.reports.let_pass(news.until_known)
     local.workshop.volumes.listen(news.change)
     devices = DeviceWatch(link, local.detection.found, announce)
-    seen = Observations(local.detection.devices, sampler)
+    observations = Observations(local.detection.devices, sampler)
     doings = ProviderHooks(
         bench.busy,
         bench.used,
@@ -213,7 +213,7 @@ def _assemble(
         offer.change_counter,
         local.throttle.limit,
     )
-    watch = AvailabilityDuty(local.detection.devices, rules, seen, doings)
+    watch = AvailabilityDuty(local.detection.devices, rules, observations, doings)
 
     def drain(is_for_good: bool) -> None:
         announce(Draining(len(bench.held()), is_for_good))
@@ -236,7 +236,7 @@ def _assemble(
     return _ProviderParts(
         office,
         devices,
-        seen,
+        observations,
         wishes,
         sampler,
         make_sandbox_switch(office, announce, local.open_named, runner_of),
@@ -382,8 +382,8 @@ async def _settle(office: CommandContext) -> None:
 async def _leave(office: CommandContext, wish: int) -> None:
     """Leaves the pool, unless the server lacks an outcome: leaving gives up all held attempts."""
     ending, failure = office.ending, None
-    if held := office.bench.held():
-        log.warning("outcomes are kept for the next start", attempts=len(held))
+    if unsent := office.bench.held():
+        log.warning("outcomes are kept for the next start", attempts=len(unsent))
         failure = Unavailable("The server lacks outcomes of this node; they are saved.", _AGAIN)
     else:
         try:

@@ -121,9 +121,9 @@ class AttemptEffects:
         self._duties = duties
         self._journal = Journal.open(self._directory)
         entries = self._journal.kept
-        held = {entry.leased.lease.attempt_id for entry in entries}
-        remove_strays(self._directory, held)
-        remove_stray_outboxes(self._directory, held)
+        attempt_ids = {entry.leased.lease.attempt_id for entry in entries}
+        remove_strays(self._directory, attempt_ids)
+        remove_stray_outboxes(self._directory, attempt_ids)
         self.tell([self._recovered(entry) for entry in entries])
         duties.create_task(self._work())
         duties.create_task(self.reports.run())

@@ -57,10 +57,10 @@ class Execution(Struct, frozen=True):
         read_spent: ReadSpent,
     ) -> Runner:
         """The server respects the sandbox report; accounts are checked here as well."""
-        found = detection.found
+        devices = detection.found
         show = ExposeFunctions(
-            partial(expose, found=found, is_walled=self.driver.encloses_processes),
-            partial(asks_drivers, found=found),
+            partial(expose, found=devices, is_walled=self.driver.encloses_processes),
+            partial(asks_drivers, found=devices),
         )
 
         def is_taken(grant: Grant) -> str | None:

@@ -95,7 +95,9 @@ class Attempts:
 
     def shortest_silence_seconds(self) -> float | None:
         """The shortest silence of the server that would stop an attempt."""
-        limits = [held.silence_seconds for held in self._holdings.values() if held.is_stoppable]
+        limits = [
+            holding.silence_seconds for holding in self._holdings.values() if holding.is_stoppable
+        ]
         return min((limit for limit in limits if limit is not None), default=None)
 
     def holdings(self) -> tuple[Holding, ...]:
@@ -346,7 +348,7 @@ class Attempts:
 
     def _shut_down(self) -> list[Instruction]:
         self._is_leaving = True
-        return [effect for held in self._holdings.values() for effect in self._give_back(held)]
+        return [done for holding in self._holdings.values() for done in self._give_back(holding)]
 
     def _give_back(self, holding: Holding) -> list[Instruction]:
         if holding.phase is AttemptPhase.WAITING:

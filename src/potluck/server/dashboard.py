@@ -84,8 +84,8 @@ class Dashboard:
 
     def asset(self, name: str) -> DashboardFile | None:
         for build in (self.current, self._previous):
-            if build is not None and (found := build.files.get(ASSETS + name)) is not None:
-                return found
+            if build is not None and (file := build.files.get(ASSETS + name)) is not None:
+                return file
         return None
 
 
@@ -133,9 +133,9 @@ def _read(path: Path) -> bytes:
 def _with_copies(name: str, stored: dict[str, bytes]) -> DashboardFile:
     names = {IDENTITY: name, **{coding: name + suffix for coding, suffix in CODINGS.items()}}
     copies = {
-        coding: EncodedFile(stored[each], _etag(stored[each]))
-        for coding, each in names.items()
-        if each in stored
+        coding: EncodedFile(stored[file_name], _etag(stored[file_name]))
+        for coding, file_name in names.items()
+        if file_name in stored
     }
     return DashboardFile(MEDIA_TYPES[Path(name).suffix], copies)
 

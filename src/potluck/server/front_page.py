@@ -14,19 +14,19 @@ _HIDDEN = "hidden"
 
 def front_page(services: Services, page: str) -> str:
     """Substitutes the placeholders and hides what does not apply to this pool."""
-    found = joining_of(services)
-    commands = found.installers or Installers("", "", "")
+    joining = joining_of(services)
+    commands = joining.installers or Installers("", "", "")
     values = {
-        "version": found.version,
+        "version": joining.version,
         "pip": commands.pip,
         "uv": commands.uv,
         "pipx": commands.pipx,
-        "run": found.run,
-        "provide": found.provide,
-        "joining": _HIDDEN if found.installers is None else "",
-        "invited": "" if found.registration is Registration.INVITE else _HIDDEN,
-        "closed": "" if found.registration is Registration.CLOSED else _HIDDEN,
-        "private": "" if found.has_private_authority else _HIDDEN,
+        "run": joining.run,
+        "provide": joining.provide,
+        "joining": _HIDDEN if joining.installers is None else "",
+        "invited": "" if joining.registration is Registration.INVITE else _HIDDEN,
+        "closed": "" if joining.registration is Registration.CLOSED else _HIDDEN,
+        "private": "" if joining.has_private_authority else _HIDDEN,
     }
     return Template(page).substitute({name: escape(value) for name, value in values.items()})
 

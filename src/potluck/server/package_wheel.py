@@ -76,7 +76,7 @@ class OfferedWheels:
         self._wheels = [*others[:1], *others[1:][2 - _MOST_WHEELS :], wheel]
 
     def find(self, file: str) -> OwnWheel | None:
-        return next((each for each in self._wheels if each.package.file == file), None)
+        return next((wheel for wheel in self._wheels if wheel.package.file == file), None)
 
 
 def build_own_wheel(dashboard: Mapping[str, bytes]) -> OwnWheel | None:

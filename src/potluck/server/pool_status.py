@@ -41,4 +41,4 @@ def answer_about_queue(memory: LeaderMemory) -> QueueReasons:
         tasks[reason] += depth.tasks
         oldest[reason] = max(oldest[reason], memory.now - depth.oldest_at)
     reasons = [QueueReason(reason, tasks[reason], round(oldest[reason], 1)) for reason in tasks]
-    return QueueReasons(sorted(reasons, key=lambda each: -each.tasks))
+    return QueueReasons(sorted(reasons, key=lambda reason: -reason.tasks))

@@ -48,12 +48,12 @@ class RequestTally:
     def read(self) -> RequestCounts:
         self._current()
         since = self._clock() - _SLICES * self._slice_seconds
-        slices = [each for each in self._slices if each.began_at >= since]
+        slices = [slice_ for slice_ in self._slices if slice_.began_at >= since]
         return RequestCounts(
-            sum(each.requests for each in slices),
-            sum(each.errors for each in slices),
-            sum(each.timed for each in slices),
-            sum(each.slow for each in slices),
+            sum(slice_.requests for slice_ in slices),
+            sum(slice_.errors for slice_ in slices),
+            sum(slice_.timed for slice_ in slices),
+            sum(slice_.slow for slice_ in slices),
         )
 
     def _current(self) -> _TallySlice:

@@ -19,8 +19,8 @@ from potluck.wire.dashboard.templates import (
 @cache
 def list_templates() -> TemplateList:
     """Reads files, once. Those that are no scripts are left out: they need more than a form."""
-    found = [each for each in built_in_templates() if each.about.script is not None]
-    return TemplateList([_view(template) for template in found])
+    templates = [template for template in built_in_templates() if template.about.script is not None]
+    return TemplateList([_view(template) for template in templates])
 
 
 def _view(template: Template) -> TemplateView:

@@ -43,8 +43,8 @@ async def read_time(connection: Connection) -> datetime:
 
 async def renew(connection: Connection, backup_id: str) -> bool:
     """False if it is no longer known."""
-    found = await connection.fetchval(*_sql.renew(backup_id=backup_id, guard=GUARD))
-    return found is not None
+    renewed = await connection.fetchval(*_sql.renew(backup_id=backup_id, guard=GUARD))
+    return renewed is not None
 
 
 async def finish(connection: Connection, backup_id: str, result: BackupResult) -> None:
@@ -86,6 +86,6 @@ async def latest_finished_at(connection: Connection) -> datetime | None:
     return at
 
 
-async def delete_old(connection: Connection, kept: timedelta, most: int) -> int:
-    gone: int = await connection.fetchval(*_sql.delete_old(older_than=kept, limit=most))
+async def delete_old(connection: Connection, retention: timedelta, most: int) -> int:
+    gone: int = await connection.fetchval(*_sql.delete_old(older_than=retention, limit=most))
     return gone

@@ -16,6 +16,6 @@ async def leave(connection: Connection, instance: str) -> None:
     await connection.execute(*_sql.leave(instance=instance))
 
 
-async def delete_old(connection: Connection, kept: timedelta, most: int) -> int:
-    gone: int = await connection.fetchval(*_sql.delete_old(older_than=kept, limit=most))
+async def delete_old(connection: Connection, retention: timedelta, most: int) -> int:
+    gone: int = await connection.fetchval(*_sql.delete_old(older_than=retention, limit=most))
     return gone

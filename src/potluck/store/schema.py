@@ -121,17 +121,25 @@ async def migrate(url: str, lock_seconds: float = 3.0) -> list[Migration]:
 
 async def list_pending(url: str) -> list[Migration]:
     """Those that `migrate` would apply, in their order."""
-    known = read_migrations()
+    known_migrations = read_migrations()
     async with _connection(url) as connection, connection.transaction(readonly=True):
         if await _has_table(connection, "applied_migrations"):
             applied = await _read_applied(connection)
-            _check(known, applied)
-            return [each for each in known if each.number not in applied]
+            _check(known_migrations, applied)
+            return [migration for migration in known_migrations if migration.number not in applied]
         newest = ""
         if await _has_table(connection, "schema_version"):
             newest = await connection.fetchval("SELECT max(version_num) FROM schema_version") or ""
-        repair = [each for each in known if each.number == REPAIR] if newest else []
-        return repair + [each for each in known if each.number > newest and each not in repair]
+        repair = (
+            [migration for migration in known_migrations if migration.number == REPAIR]
+            if newest
+            else []
+        )
+        return repair + [
+            migration
+            for migration in known_migrations
+            if migration.number > newest and migration not in repair
+        ]
 
 
 @asynccontextmanager
@@ -177,8 +185,8 @@ async def check_address(url: str, source: str = DATABASE_OPTION) -> None:
 
 async def is_empty(connection: Connection) -> bool:
     """Whether the schema has no table."""
-    found: bool = await connection.fetchval(_IS_EMPTY)
-    return found
+    is_empty: bool = await connection.fetchval(_IS_EMPTY)
+    return is_empty
 
 
 async def set_aside(connection: Connection, name: str) -> str | None:
@@ -195,7 +203,7 @@ async def set_aside(connection: Connection, name: str) -> str | None:
 async def install(connection: Connection, numbers: Container[str]) -> None:
     """Makes the tables in an empty schema, as these migrations left them."""
     await connection.execute(_APPLIED)
-    chosen = [each for each in read_migrations() if each.number in numbers]
+    chosen = [migration for migration in read_migrations() if migration.number in numbers]
     await _apply(connection, chosen)
     await connection.execute(_SET_VERSION, chosen[-1].number)
 
@@ -208,30 +216,30 @@ def _bad_database(source: str, why: str) -> BadSettings:
 
 
 async def _upgrade(
-    connection: Connection, known: tuple[Migration, ...], lock_seconds: float
+    connection: Connection, migrations: tuple[Migration, ...], lock_seconds: float
 ) -> list[Migration]:
     async with connection.transaction():
         # Without a timeout: another instance may be migrating.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         await connection.execute(_SET_LOCK_TIMEOUT, f"{lock_seconds * 1000:.0f}ms")
-        applied = await _applied(connection, known)
-        _check(known, applied)
-        missing = [each for each in known if each.number not in applied]
+        applied = await _applied(connection, migrations)
+        _check(migrations, applied)
+        missing = [migration for migration in migrations if migration.number not in applied]
         await _apply(connection, missing)
-        await connection.execute(_SET_VERSION, known[-1].number)
+        await connection.execute(_SET_VERSION, migrations[-1].number)
         # The database may be a dump of another cluster, whose transactions had higher ids.
         await connection.execute("SELECT continue_event_places()")
     return missing
 
 
 async def _applied(
-    connection: Connection, known: tuple[Migration, ...]
+    connection: Connection, migrations: tuple[Migration, ...]
 ) -> Mapping[str, AppliedMigration]:
     """The migrations that the database has, by number."""
     if not await _has_table(connection, "applied_migrations"):
         await connection.execute(_APPLIED)
         if await _has_table(connection, "schema_version"):
-            await _repair(connection, known)
+            await _repair(connection, migrations)
     elif not await connection.fetchval(_HAS_COMPATIBILITY):
         await connection.execute(_ADD_COMPATIBILITY)
     return await _read_applied(connection)
@@ -244,11 +252,15 @@ async def _read_applied(connection: Connection) -> Mapping[str, AppliedMigration
     }
 
 
-async def _repair(connection: Connection, known: tuple[Migration, ...]) -> None:
+async def _repair(connection: Connection, migrations: tuple[Migration, ...]) -> None:
     """For a database from before checksums. `schema_version` has its newest migration."""
     newest = await connection.fetchval("SELECT max(version_num) FROM schema_version") or ""
-    await _apply(connection, [each for each in known if each.number == REPAIR])
-    earlier = [each for each in known if each.number <= newest and each.number != REPAIR]
+    await _apply(connection, [migration for migration in migrations if migration.number == REPAIR])
+    earlier = [
+        migration
+        for migration in migrations
+        if migration.number <= newest and migration.number != REPAIR
+    ]
     await _record(connection, earlier)
 
 
@@ -259,10 +271,10 @@ def is_compatible(newest_known: str, schema_version: str, compatible_since: str 
     return compatible_since is not None and compatible_since <= newest_known
 
 
-def _check(known: tuple[Migration, ...], applied: Mapping[str, AppliedMigration]) -> None:
-    newer = sorted(applied.keys() - {each.number for each in known})
+def _check(migrations: tuple[Migration, ...], applied: Mapping[str, AppliedMigration]) -> None:
+    newer = sorted(applied.keys() - {migration.number for migration in migrations})
     if any(
-        not is_compatible(known[-1].number, number, applied[number].compatible_since)
+        not is_compatible(migrations[-1].number, number, applied[number].compatible_since)
         for number in newer
     ):
         raise StartFailed(
@@ -270,12 +282,12 @@ def _check(known: tuple[Migration, ...], applied: Mapping[str, AppliedMigration]
             " a newer version has upgraded the database, and changed what this one relies on.",
             "Start the newer version, or restore a backup from before the upgrade.",
         )
-    for each in known:
-        found = applied.get(each.number)
-        if found is not None and found.checksum != each.checksum:
+    for migration in migrations:
+        applied_migration = applied.get(migration.number)
+        if applied_migration is not None and applied_migration.checksum != migration.checksum:
             raise StartFailed(
-                f"Migration {each.number} in the database differs from the one in this version of"
-                " Potluck.",
+                f"Migration {migration.number} in the database differs from the one in this version"
+                " of Potluck.",
                 "Start the version that made the database, or restore a backup: one of the two was"
                 " changed by hand, and the tables may not be as this version expects.",
             )
@@ -299,5 +311,5 @@ async def _apply(connection: Connection, migrations: Iterable[Migration]) -> Non
 async def _record(connection: Connection, migrations: Iterable[Migration]) -> None:
     await connection.executemany(
         "INSERT INTO applied_migrations (number, checksum, compatible_since) VALUES ($1, $2, $3)",
-        [(each.number, each.checksum, COMPATIBLE_SINCE) for each in migrations],
+        [(migration.number, migration.checksum, COMPATIBLE_SINCE) for migration in migrations],
     )

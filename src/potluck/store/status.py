@@ -54,7 +54,7 @@ async def read_facts(connection: Connection) -> PoolFacts:
         database_bytes=row["database_bytes"],
         blob_bytes=row["blob_bytes"],
         backup=backup,
-        firing_alerts={each["name"]: each["alerts"] for each in alerts},
+        firing_alerts={alert["name"]: alert["alerts"] for alert in alerts},
     )
 
 
@@ -71,15 +71,15 @@ async def read_history(connection: Connection, hours: int, now: datetime) -> Poo
         )
         for row in rows
     ]
-    counted = sum(each.succeeded + each.failed + each.stopped for each in points)
+    counted = sum(point.succeeded + point.failed + point.stopped for point in points)
     is_complete = counted < _HISTORY_TASKS
     return PoolHistory(now - within, now, int(step.total_seconds()), points, is_complete)
 
 
 def _seconds(percentiles: list[float | None] | None) -> list[float | None]:
     """Rounded to milliseconds; None if no task of the step has started."""
-    found = percentiles or [None, None]
-    return [None if each is None else round(float(each), 3) for each in found]
+    percentile_row = percentiles or [None, None]
+    return [None if value is None else round(float(value), 3) for value in percentile_row]
 
 
 async def read_ledger_sum(connection: Connection) -> int | None:

@@ -346,10 +346,8 @@ def call_api(
     repeatable: bool = False,
 ) -> T:
     """Calls the route and returns the response as a value of this kind."""
-    parameters = {name: value for name, value in (query or {}).items() if value is not None}
-    path = build_path(route, names) + (
-        f"?{urlencode(parameters, doseq=True)}" if parameters else ""
-    )
+    pairs = {name: value for name, value in (query or {}).items() if value is not None}
+    path = build_path(route, names) + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
     data = None if body is None else encode_request(body)
     response = transport.call(route.method, path, data, headers, repeatable)
     return decode_response(response, kind, transport.url)

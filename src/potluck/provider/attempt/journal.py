@@ -131,9 +131,9 @@ class JournalEntry(Struct):
 class Journal:
     """The open journal of one data directory. One process at a time; the caller holds the lock."""
 
-    def __init__(self, directory: Path, kept: dict[AttemptId, JournalEntry]) -> None:
+    def __init__(self, directory: Path, entries: dict[AttemptId, JournalEntry]) -> None:
         self._directory = directory
-        self._kept = kept
+        self._kept = entries
         self._rewrite()
 
     @classmethod
@@ -178,7 +178,7 @@ class Journal:
         """Replaces the file by one with only the records of held attempts."""
         self.close()
         fresh = self._directory / f"{_FILE}.new"
-        live = [record for kept in self._kept.values() for record in _records(kept)]
+        live = [record for entry in self._kept.values() for record in _records(entry)]
         self._descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         write_all(self._descriptor, b"".join(map(_framed, live)))
         os.fsync(self._descriptor)
@@ -192,40 +192,40 @@ class Journal:
 
 
 def _read(path: Path) -> dict[AttemptId, JournalEntry]:
-    kept: dict[AttemptId, JournalEntry] = {}
+    entries: dict[AttemptId, JournalEntry] = {}
     content = path.read_bytes() if path.exists() else b""
     for _, payload in frames(content):
-        _apply(kept, msgspec.msgpack.decode(payload, type=Record))
-    return kept
+        _apply(entries, msgspec.msgpack.decode(payload, type=Record))
+    return entries
 
 
-def _apply(kept: dict[AttemptId, JournalEntry], record: Record) -> None:
+def _apply(entries: dict[AttemptId, JournalEntry], record: Record) -> None:
     match record:
         case Leased(lease):
-            kept[lease.attempt_id] = JournalEntry(record)
-        case Concluded(finished, times) if finished.lease.attempt_id in kept:
-            entry = kept[finished.lease.attempt_id]
+            entries[lease.attempt_id] = JournalEntry(record)
+        case Concluded(finished, times) if finished.lease.attempt_id in entries:
+            entry = entries[finished.lease.attempt_id]
             entry.finished, entry.times = finished, times
-        case ItemsTaken(attempt_id, start, end) if attempt_id in kept:
-            entry = kept[attempt_id]
+        case ItemsTaken(attempt_id, start, end) if attempt_id in entries:
+            entry = entries[attempt_id]
             first = start if entry.taken is None else entry.taken.start
             entry.taken = ItemsTaken(attempt_id, first, end)
-        case ItemsCounted(report) if report.lease.attempt_id in kept:
-            entry = kept[report.lease.attempt_id]
+        case ItemsCounted(report) if report.lease.attempt_id in entries:
+            entry = entries[report.lease.attempt_id]
             entry.outcomes[report.first_item] = report
             if entry.taken is not None:
                 entry.next_item = max(entry.next_item, report.last_item + 1)
-        case OutcomesDelivered(attempt_id, item) if attempt_id in kept:
-            kept[attempt_id].outcomes.pop(item, None)
+        case OutcomesDelivered(attempt_id, item) if attempt_id in entries:
+            entries[attempt_id].outcomes.pop(item, None)
         case Forgotten(attempt_id):
-            kept.pop(attempt_id, None)
+            entries.pop(attempt_id, None)
 
 
-def _records(kept: JournalEntry) -> list[Record]:
-    concluded = [] if kept.finished is None else [Concluded(kept.finished, kept.times)]
-    left, attempt_id = kept.unfinished, kept.leased.lease.attempt_id
+def _records(entry: JournalEntry) -> list[Record]:
+    concluded = [] if entry.finished is None else [Concluded(entry.finished, entry.times)]
+    left, attempt_id = entry.unfinished, entry.leased.lease.attempt_id
     taken = [] if left is None else [ItemsTaken(attempt_id, left.start, left.end)]
-    return [kept.leased, *taken, *map(ItemsCounted, kept.outcomes.values()), *concluded]
+    return [entry.leased, *taken, *map(ItemsCounted, entry.outcomes.values()), *concluded]
 
 
 def _framed(record: Record) -> bytes:

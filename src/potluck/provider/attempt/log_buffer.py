@@ -98,10 +98,10 @@ class LogSpool:
         return self._ends[piece - 1] if piece else 0
 
 
-def remove_strays(directory: Path, held: set[AttemptId]) -> None:
+def remove_strays(directory: Path, live_ids: set[AttemptId]) -> None:
     """Removes the logs of attempts that the journal no longer knows."""
     for path in directory.glob(f"*{_SUFFIX}"):
-        if path.stem not in held:
+        if path.stem not in live_ids:
             path.unlink()
 
 

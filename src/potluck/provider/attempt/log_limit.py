@@ -76,8 +76,8 @@ class OverwrittenLines:
 
     def flush(self) -> bytes:
         """Returns all that is held back, at the end or before a remark."""
-        held, self._held, self._is_shown = self._held, b"", False
-        return held
+        incomplete, self._held, self._is_shown = self._held, b"", False
+        return incomplete
 
     def _show(self, line: bytes, now: float) -> bytes:
         """The part of an unfinished line that is passed on; the rest is held back."""

@@ -105,7 +105,7 @@ class ReceiptBook:
         with self._lock:
             if self._identity is None:
                 return
-            self._append([one for one in claims if one.attempt_id not in self._concluded])
+            self._append([claim for claim in claims if claim.attempt_id not in self._concluded])
 
     def flush(self) -> None:
         """Makes the pending ones durable, so that they can be sent."""
@@ -130,12 +130,12 @@ class ReceiptBook:
         with self._lock:
             if self._identity is None:
                 return
-            valid = [one for one in answer.countersigned if self._is_valid(one)]
+            valid = [receipt for receipt in answer.countersigned if self._is_valid(receipt)]
             if valid:
-                self._write([msgspec.json.encode(one) for one in valid])
+                self._write([msgspec.json.encode(receipt) for receipt in valid])
             self._durable = max(0, self._durable - len(valid))
-            for one in valid:
-                del self._pending[one.countersignature.receipt]
+            for receipt in valid:
+                del self._pending[receipt.countersignature.receipt]
             if answer.refused == "gap":
                 self._resend(answer.next_number)
             elif answer.refused:
@@ -184,7 +184,7 @@ class ReceiptBook:
             self._note(receipt)
         if not signed:
             return
-        self._write([msgspec.json.encode(one) for one in signed.values()])
+        self._write([msgspec.json.encode(receipt) for receipt in signed.values()])
         self._pending |= signed
         self._is_refused = False
         self._head, self._head_digest = head, digest
@@ -198,13 +198,13 @@ class ReceiptBook:
         if len(self._concluded) > _REMEMBERED_ENDS:
             del self._concluded[next(iter(self._concluded))]
 
-    def _is_valid(self, one: CountersignedReceipt) -> bool:
+    def _is_valid(self, receipt: CountersignedReceipt) -> bool:
         """Whether it is by the server, and about a receipt that waits for it."""
         assert self._identity is not None
-        if one.countersignature.receipt not in self._pending:
+        if receipt.countersignature.receipt not in self._pending:
             return False
-        digest = countersignature_digest(one.countersignature)
-        is_theirs = is_signed_by(self._identity.server, digest, one.server_signature)
+        digest = countersignature_digest(receipt.countersignature)
+        is_theirs = is_signed_by(self._identity.server, digest, receipt.server_signature)
         if not is_theirs:
             log.warning(
                 "a countersignature was not made by the server", server=self._identity.server
@@ -215,24 +215,24 @@ class ReceiptBook:
         """The server lacks receipts that it had: it was restored from a backup."""
         assert self._head is not None
         receipts = {
-            one.receipt.number: one
-            for one in _receipts(self._directory)
-            if one.receipt.chain == self._head.chain and one.receipt.number >= number
+            signed.receipt.number: signed
+            for signed in _receipts(self._directory)
+            if signed.receipt.chain == self._head.chain and signed.receipt.number >= number
         }
         if number not in receipts:
             self._restart()
             return
         ordered = [receipts[place] for place in sorted(receipts)]
         self._durable = 0
-        self._pending = {receipt_digest(one.receipt).hex(): one for one in ordered}
+        self._pending = {receipt_digest(receipt.receipt).hex(): receipt for receipt in ordered}
 
     def _restart(self, skipped: int = 0) -> None:
         """Signs what is pending again, in another chain."""
         waiting = list(self._pending.values())[skipped:]
         self._durable, self._pending, self._is_refused = 0, {}, True
-        for one in reversed(waiting):
-            self._parts[one.receipt.attempt_id] = one.receipt.part
-        self._append([_claim(one.receipt) for one in waiting])
+        for receipt in reversed(waiting):
+            self._parts[receipt.receipt.attempt_id] = receipt.receipt.part
+        self._append([_claim(signed.receipt) for signed in waiting])
 
     def _open(self) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -243,20 +243,20 @@ class ReceiptBook:
         whole = content[: content.rfind(b"\n") + 1]
         os.ftruncate(self._descriptor, len(whole))
         self._bytes = len(whole)
-        entries = [one for line in whole.splitlines() if (one := _decode(line)) is not None]
-        digests = _digests([one for one in entries if isinstance(one, NodeSignedReceipt)])
-        for one in entries:
-            if isinstance(one, CountersignedReceipt):
-                self._pending.pop(one.countersignature.receipt, None)
+        entries = [entry for line in whole.splitlines() if (entry := _decode(line)) is not None]
+        digests = _digests([entry for entry in entries if isinstance(entry, NodeSignedReceipt)])
+        for entry in entries:
+            if isinstance(entry, CountersignedReceipt):
+                self._pending.pop(entry.countersignature.receipt, None)
             else:
-                self._read(one, next(digests))
+                self._read(entry, next(digests))
 
-    def _read(self, one: NodeSignedReceipt, digest: str) -> None:
-        if self._head is not None and self._head.chain != one.receipt.chain:
+    def _read(self, signed: NodeSignedReceipt, digest: str) -> None:
+        if self._head is not None and self._head.chain != signed.receipt.chain:
             self._pending.clear()  # signed again in this chain
-        self._head, self._head_digest = one.receipt, digest
-        self._pending[digest] = one
-        self._note(one.receipt)
+        self._head, self._head_digest = signed.receipt, digest
+        self._pending[digest] = signed
+        self._note(signed.receipt)
 
     def _write(self, lines: Sequence[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)
@@ -268,11 +268,13 @@ class ReceiptBook:
         if self._pending or self._head is None:
             return  # it is not so after one of the next answers
         path, old = self._directory / _FILE, self._directory / _OLD_FILE
-        last = [one for one in _receipts(self._directory) if one.receipt == self._head][-1:]
+        last = [signed for signed in _receipts(self._directory) if signed.receipt == self._head][
+            -1:
+        ]
         os.close(self._descriptor)
         old.unlink(missing_ok=True)
         old.hardlink_to(path)
-        write_atomically(path, b"".join(msgspec.json.encode(one) + b"\n" for one in last))
+        write_atomically(path, b"".join(msgspec.json.encode(receipt) + b"\n" for receipt in last))
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         self._bytes = 0
 
@@ -299,19 +301,19 @@ def _decode(line: bytes) -> NodeSignedReceipt | CountersignedReceipt | None:
 
 def _digests(signed: Sequence[NodeSignedReceipt]) -> Iterator[str]:
     """Most are named by the next receipt: computing thousands of them would delay a start."""
-    for one, following in zip_longest(signed, signed[1:]):
+    for current, following in zip_longest(signed, signed[1:]):
         after = None if following is None else following.receipt
         follows = after is not None and (after.chain, after.number) == (
-            one.receipt.chain,
-            one.receipt.number + 1,
+            current.receipt.chain,
+            current.receipt.number + 1,
         )
-        yield after.previous if follows and after else receipt_digest(one.receipt).hex()
+        yield after.previous if follows and after else receipt_digest(current.receipt).hex()
 
 
 def _receipts(directory: Path) -> Iterator[NodeSignedReceipt]:
     for name in (_OLD_FILE, _FILE):
         path = directory / name
         for line in path.read_bytes().splitlines() if path.exists() else ():
-            one = _decode(line)
-            if isinstance(one, NodeSignedReceipt):
-                yield one
+            entry = _decode(line)
+            if isinstance(entry, NodeSignedReceipt):
+                yield entry

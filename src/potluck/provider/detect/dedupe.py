@@ -45,30 +45,32 @@ def _match(device: FoundDevice, cards: Sequence[FoundDevice], free: Iterable[int
     return None
 
 
-def _has_same_slot(one: FoundDevice, other: FoundDevice) -> bool:
-    return bool(one.slot) and one.slot == other.slot and not _are_in_other_domains(one, other)
+def _has_same_slot(device: FoundDevice, other: FoundDevice) -> bool:
+    return (
+        bool(device.slot) and device.slot == other.slot and not _are_in_other_domains(device, other)
+    )
 
 
-def _has_same_model(one: FoundDevice, other: FoundDevice) -> bool:
-    return not _are_apart(one, other) and one.model.lower() == other.model.lower()
+def _has_same_model(device: FoundDevice, other: FoundDevice) -> bool:
+    return not _are_apart(device, other) and device.model.lower() == other.model.lower()
 
 
-def _is_alike(one: FoundDevice, other: FoundDevice) -> bool:
+def _is_alike(device: FoundDevice, other: FoundDevice) -> bool:
     """For vendors whose cards have different names in the kernel and in OpenCL."""
-    small, large = sorted((one.memory_bytes, other.memory_bytes))
+    small, large = sorted((device.memory_bytes, other.memory_bytes))
     sizes_agree = small == 0 or small / large > _MEMORY_AGREES
-    return not _are_apart(one, other) and _vendor(one) == _vendor(other) and sizes_agree
+    return not _are_apart(device, other) and _vendor(device) == _vendor(other) and sizes_agree
 
 
-def _are_apart(one: FoundDevice, other: FoundDevice) -> bool:
+def _are_apart(device: FoundDevice, other: FoundDevice) -> bool:
     """Whether they are known to be in different slots."""
-    if not one.slot or not other.slot:
+    if not device.slot or not other.slot:
         return False
-    return one.slot != other.slot or _are_in_other_domains(one, other)
+    return device.slot != other.slot or _are_in_other_domains(device, other)
 
 
-def _are_in_other_domains(one: FoundDevice, other: FoundDevice) -> bool:
-    return None not in (one.domain, other.domain) and one.domain != other.domain
+def _are_in_other_domains(device: FoundDevice, other: FoundDevice) -> bool:
+    return None not in (device.domain, other.domain) and device.domain != other.domain
 
 
 def _vendor(device: FoundDevice) -> str:

@@ -37,9 +37,9 @@ async def detect_devices(data_directory: Path, timeout_seconds: float) -> Detect
     )
     usable = [card for card in cards if not _is_out_of_reach(card)]
     chosen = (usable or [through_opencl(cpu.find(), by_opencl)])[:MOST_DEVICES]
-    found = {stable_uuid(device, _salt(device, data_directory)): device for device in chosen}
-    devices = tuple(_describe(uuid, device) for uuid, device in found.items())
-    return Detection(devices, found, tuple(trials))
+    by_uuid = {stable_uuid(device, _salt(device, data_directory)): device for device in chosen}
+    devices = tuple(_describe(uuid, device) for uuid, device in by_uuid.items())
+    return Detection(devices, by_uuid, tuple(trials))
 
 
 def through_opencl(processor: FoundDevice, by_opencl: Iterable[FoundDevice]) -> FoundDevice:

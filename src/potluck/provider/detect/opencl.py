@@ -64,24 +64,31 @@ def list_opencl_devices(pyopencl: Any) -> list[Any]:
 
 def describe_devices(pyopencl: Any, devices: list[Any]) -> list[FoundDevice]:
     """In the same order; identical devices of one platform are numbered."""
-    seen: Counter[FoundDevice] = Counter()
+    counts: Counter[FoundDevice] = Counter()
     numbered = []
     for device in devices:
-        found = _describe(pyopencl, device)
-        numbered.append(_named(replace(found, ordinal=seen[found])))
-        seen[found] += 1
+        described = _describe(pyopencl, device)
+        numbered.append(_named(replace(described, ordinal=counts[described])))
+        counts[described] += 1
     return numbered
 
 
-def _named(found: FoundDevice) -> FoundDevice:
-    return replace(found, opencl_uuid=stable_uuid(found))
+def _named(device: FoundDevice) -> FoundDevice:
+    return replace(device, opencl_uuid=stable_uuid(device))
 
 
 def device_named(pyopencl: Any, opencl_uuid: str) -> Any | None:
     """In a child: the device object, to compute on it."""
     devices = list_opencl_devices(pyopencl)
     named = zip(describe_devices(pyopencl, devices), devices, strict=True)
-    return next((device for found, device in named if found.opencl_uuid == opencl_uuid), None)
+    return next(
+        (
+            device
+            for device_description, device in named
+            if device_description.opencl_uuid == opencl_uuid
+        ),
+        None,
+    )
 
 
 def _describe(pyopencl: Any, device: Any) -> FoundDevice:

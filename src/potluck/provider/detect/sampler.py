@@ -25,17 +25,17 @@ _PATIENCE = 3
 
 
 class Sampler:
-    def __init__(self, found: Mapping[str, FoundDevice], timeout_seconds: float = 10.0) -> None:
-        self._found = found
+    def __init__(self, devices: Mapping[str, FoundDevice], timeout_seconds: float = 10.0) -> None:
+        self._found = devices
         self._timeout_seconds = timeout_seconds
-        routes = {device.route for device in found.values()} & _WITH_CHILD
+        routes = {device.route for device in devices.values()} & _WITH_CHILD
         self._children: dict[str, Child] = {route: child_of(route) for route in routes}
         self._unanswered = dict.fromkeys(routes, 0)
         # Memory errors at the first sample, which are not counted.
         self._first_errors: dict[str, int] = {}
         self._last: dict[str, Sample] = {}
         # Not for the processor: its time is accounted for each task.
-        cards = (uuid for uuid, device in found.items() if device.kind is not DeviceKind.CPU)
+        cards = (uuid for uuid, device in devices.items() if device.kind is not DeviceKind.CPU)
         self._tallies = {uuid: DeviceUsage() for uuid in cards}
 
     async def sample(self) -> Mapping[str, Sample]:

@@ -257,7 +257,10 @@ def describe_node(
     """With the current terms."""
     limits, memory_bytes = rules.limits, usable_memory_bytes()
     why_no_raw = _why_no_raw_network(sandbox)
-    terms = {uuid: _without_raw(each, why_no_raw) for uuid, each in rules.all_offered().items()}
+    terms = {
+        uuid: _without_raw(device_terms, why_no_raw)
+        for uuid, device_terms in rules.all_offered().items()
+    }
     return NodeDescription(
         name=settings.name,
         platform=f"{platform.system()} {platform.release()} {platform.machine()}"[:200],

@@ -67,13 +67,13 @@ class OwnAddresses:
 
 def _interface_addresses() -> list[Address]:
     texts = [entry.address for entries in psutil.net_if_addrs().values() for entry in entries]
-    found: list[Address] = []
+    addresses: list[Address] = []
     for text in texts:
         try:
-            found.append(ip_address(text.partition("%")[0]))
+            addresses.append(ip_address(text.partition("%")[0]))
         except ValueError:
             continue  # of the link layer
-    return found
+    return addresses
 
 
 class EgressGuard:

@@ -94,8 +94,8 @@ def _plain(method: str, target: str, headers: list[tuple[str, str]]) -> ProxyReq
     lines = [f"{method} {slash or '/'}{path} HTTP/1.1", f"Host: {authority}", "Connection: close"]
     if body_bytes or method not in READING:
         lines.append(f"Content-Length: {body_bytes}")
-    kept = [line for name, line in headers if name not in _DROPPED]
-    onward = "\r\n".join([*lines, *kept, "", ""]).encode("latin-1")
+    kept_lines = [line for name, line in headers if name not in _DROPPED]
+    onward = "\r\n".join([*lines, *kept_lines, "", ""]).encode("latin-1")
     return ProxyRequest(_endpoint(authority, 80), method, onward, body_bytes)
 
 

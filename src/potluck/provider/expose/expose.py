@@ -109,11 +109,11 @@ def asks_drivers(granted: Sequence[GrantedDevice], found: Mapping[str, FoundDevi
 
 
 def _one_for_all(
-    parts: Iterable[Exposed], granted: Iterable[FoundDevice], found: Iterable[FoundDevice]
+    parts: Iterable[Exposed], granted: Iterable[FoundDevice], devices: Iterable[FoundDevice]
 ) -> Exposed:
     """A problem where one node gives access to all cards, and not all of them are granted."""
     nodes = [node.target for part in parts for node in part.device_nodes]
-    has_others = any(device not in granted for device in found if device.kind is DeviceKind.GPU)
+    has_others = any(device not in granted for device in devices if device.kind is DeviceKind.GPU)
     if nvidia.WINDOWS not in nodes or not has_others:
         return Exposed()
     return Exposed(problems=(f"{nvidia.WINDOWS} gives access to all cards of the machine.",))

@@ -115,7 +115,7 @@ class FileCache:
     def _remove(self, path: Path) -> bool:
         """Removes the file unless it is held; requests hold a file before they look for it."""
         with self._removing:
-            if any(_final_path(path) in held for held in list(self._held.values())):
+            if any(_final_path(path) in files for files in list(self._held.values())):
                 return False
             path.unlink(missing_ok=True)
         self._checked.discard(path)

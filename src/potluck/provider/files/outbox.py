@@ -213,8 +213,8 @@ class Outbox:
             yield self._content
 
 
-def remove_stray_outboxes(directory: Path, held: set[AttemptId]) -> None:
+def remove_stray_outboxes(directory: Path, live_ids: set[AttemptId]) -> None:
     """Removes outboxes of attempts that are not in `held`."""
     for path in (directory / _DIRECTORY).glob("*"):
-        if path.name not in held:
+        if path.name not in live_ids:
             shutil.rmtree(path, ignore_errors=True)

@@ -83,8 +83,8 @@ def _write(archive: BinaryIO, entries: list[ArchiveEntry], top: int, uid: int | 
         for entry in entries:
             above, name = (entry.path, "") if entry.is_directory else _split(entry.path)
             if above != current:
-                with opened(work, above) as found:
-                    os.dup2(found, directory, inheritable=False)
+                with opened(work, above) as descriptor:
+                    os.dup2(descriptor, directory, inheritable=False)
                 current = above
             if name:
                 _write_file(archive, entry, name, directory, uid)

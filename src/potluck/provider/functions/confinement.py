@@ -21,11 +21,11 @@ def confine_function(job: PreparedAttempt) -> Confinement:
     own_mounts = _own_mounts()
     command = (job.environment.interpreter, "-u", *(mount.target for mount in own_mounts))
     plain = confine(job, command)
-    given = {
+    allowed = {
         name: text for name, text in plain.environment.items() if name not in ATTEMPT_VARIABLES
     }
     # Set for items too: calls and items of a function share an interpreter.
-    variables = {**given, "POTLUCK_CHECKPOINT": CHECKPOINT}
+    variables = {**allowed, "POTLUCK_CHECKPOINT": CHECKPOINT}
     return replace(
         plain,
         environment=variables,

@@ -163,8 +163,10 @@ class WarmPool:
         self._start_ending(in_the_way)
         to_free = self._find_memory_to_free(key)
         self._start_ending(to_free)
-        held = [ending for ending in self._ending if devices.intersection(ending.key.devices)]
-        await self._wait_until_ended([*held, *to_free])
+        ending_interpreters = [
+            ending for ending in self._ending if devices.intersection(ending.key.devices)
+        ]
+        await self._wait_until_ended([*ending_interpreters, *to_free])
 
     def _find_memory_to_free(self, key: WarmKey | None) -> list[Interpreter]:
         """The longest idle interpreters whose memory is needed now."""

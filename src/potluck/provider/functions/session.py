@@ -220,19 +220,21 @@ class TitledLog:
         title = interpreter_main.TITLE
         while (at := data.find(title)) >= 0:
             await self._write(stream, data[:at])
-            line, found, data = data[at:].partition(b"\n")
+            line, newline, data = data[at:].partition(b"\n")
             number = line[len(title) :]
-            if not found and len(line) <= len(title) + _MOST_DIGITS:
+            if not newline and len(line) <= len(title) + _MOST_DIGITS:
                 self._held[stream] = line
                 return
-            if found and number.isdigit():
+            if newline and number.isdigit():
                 await self._log.begin_item(int(number[:_MOST_DIGITS]))
             else:
-                await self._write(stream, line + found)
-        kept = next((size for size in range(len(title), 0, -1) if data.endswith(title[:size])), 0)
-        if kept:
-            self._held[stream] = data[len(data) - kept :]
-            data = data[: len(data) - kept]
+                await self._write(stream, line + newline)
+        partial_size = next(
+            (size for size in range(len(title), 0, -1) if data.endswith(title[:size])), 0
+        )
+        if partial_size:
+            self._held[stream] = data[len(data) - partial_size :]
+            data = data[: len(data) - partial_size]
         await self._write(stream, data)
 
     async def close(self) -> None:

@@ -121,8 +121,8 @@ class StreamCalls(FunctionItems):
         """Forgets what was not sent to the interpreter."""
         if self._unsent:
             first = self._unsent[0].start
-            kept = [part for part in self._left if part.start < first]
-            self._left = deque(ItemRange(part.start, min(part.end, first)) for part in kept)
+            parts = [part for part in self._left if part.start < first]
+            self._left = deque(ItemRange(part.start, min(part.end, first)) for part in parts)
             self._unsent.clear()
 
     def _take_new(self) -> None:
@@ -212,8 +212,8 @@ class StreamCalls(FunctionItems):
     def _frame_items(self) -> int:
         if self._is_careful or not self._done:
             return 1
-        each = max(self._work_seconds / self._done, 1e-6)
-        return max(1, min(_MOST_FRAME_ITEMS, int(_FRAME_SECONDS / each)))
+        call_seconds = max(self._work_seconds / self._done, 1e-6)
+        return max(1, min(_MOST_FRAME_ITEMS, int(_FRAME_SECONDS / call_seconds)))
 
     async def _conclude(self, answer: ItemsAnswer, count: int) -> None:
         self._work_seconds += answer.seconds

@@ -136,8 +136,8 @@ class OwnerRules:
         }
         return [
             option
-            for option, (in_file, given) in options.items()
-            if given and isinstance(in_file, int) and in_file != given
+            for option, (in_file, start_value) in options.items()
+            if start_value and isinstance(in_file, int) and in_file != start_value
         ]
 
     def trouble(self) -> tuple[str, str]:

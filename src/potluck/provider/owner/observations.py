@@ -98,7 +98,9 @@ class Observations:
         self._owner_seen_at: float | None = None
         self.is_use_known = False  # whether the last look included the owner's presence
         # Our own start has kept the processor busy before the first sample.
-        self._own_doing = {uuid for uuid, one in self._beside.items() if _is_processor(one)}
+        self._own_doing = {
+            uuid for uuid, observation in self._beside.items() if _is_processor(observation)
+        }
         self._own_done = set(self._own_doing)
 
     @contextmanager
@@ -159,8 +161,8 @@ class Observations:
     def unused_seconds(self, uuid: str) -> float | None:
         """Time since the owner was active, or a foreign process used the device."""
         last_used = (self._owner_seen_at, self._beside[uuid].last_used_at)
-        known = [moment for moment in last_used if moment is not None]
-        return time.monotonic() - max(known) if known else None
+        moments = [moment for moment in last_used if moment is not None]
+        return time.monotonic() - max(moments) if moments else None
 
 
 def _is_processor(beside: ForeignUse) -> bool:

@@ -50,12 +50,12 @@ class AvailabilityDuty:
         self,
         devices: Iterable[DeviceDescription],
         rules: OwnerRules,
-        seen: Observations,
+        observations: Observations,
         doings: ProviderHooks,
     ) -> None:
         self._models = {device.uuid: device.model for device in devices}
         self._rules = rules
-        self._seen = seen
+        self._seen = observations
         self._doings = doings
         self._closed: dict[str, GrantRefusal] = {}
         self.is_draining = False

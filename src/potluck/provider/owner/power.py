@@ -32,12 +32,12 @@ class PowerCaps:
         self,
         sampler: Sampler,
         announce: Announce,
-        found: Mapping[str, FoundDevice],
+        devices: Mapping[str, FoundDevice],
         data_directory: Path,
     ) -> None:
         self._sampler = sampler
         self._announce = announce
-        self._found = found
+        self._found = devices
         self._file = data_directory / "power.json"
         # The previous limits of devices that have ours now; None: the vendor's default.
         self._before = _saved_limits(self._file)
@@ -59,8 +59,8 @@ class PowerCaps:
     def _is_due(self, uuid: str, watts: int | None, now: float) -> bool:
         if watts is None and uuid not in self._before:
             return False
-        asked, at = self._asked.get(uuid, (None, -_AGAIN_SECONDS))
-        return asked != watts or now - at >= _AGAIN_SECONDS
+        asked_watts, at = self._asked.get(uuid, (None, -_AGAIN_SECONDS))
+        return asked_watts != watts or now - at >= _AGAIN_SECONDS
 
     async def _ask(self, limits: Mapping[str, int | None]) -> None:
         new = {uuid for uuid, watts in limits.items() if watts is not None} - self._before.keys()

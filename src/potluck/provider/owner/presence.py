@@ -33,9 +33,9 @@ async def look() -> Presence:
     )
 
 
-def _presence(found: dict[str, float | None]) -> Presence:
-    known = {name: seconds for name, seconds in found.items() if seconds is not None}
-    return Presence(min(known.values(), default=None), tuple(known))
+def _presence(sources: dict[str, float | None]) -> Presence:
+    idle_seconds = {name: seconds for name, seconds in sources.items() if seconds is not None}
+    return Presence(min(idle_seconds.values(), default=None), tuple(idle_seconds))
 
 
 def terminals_idle(devices: Path, now: float) -> float | None:

@@ -258,9 +258,9 @@ class NodeServerClient:
             extra=Extra(content_type=_PACKED),
         )
 
-    async def keep_checkpoint(self, kept: KeepCheckpoint) -> None:
+    async def keep_checkpoint(self, checkpoint: KeepCheckpoint) -> None:
         await self._persist(
-            routes.KEEP_CHECKPOINT, lambda: encode_json(kept), object, answers=_REFUSALS
+            routes.KEEP_CHECKPOINT, lambda: encode_json(checkpoint), object, answers=_REFUSALS
         )
 
     @asynccontextmanager

@@ -85,8 +85,8 @@ class Skews:
 
     def encode_registration(self, registration: RegisterNode) -> bytes:
         """Always without defaults: the server's version is not known yet."""
-        known = for_earlier_server(registration) if self.is_server_earlier else registration
-        return encode_request(known)
+        understood = for_earlier_server(registration) if self.is_server_earlier else registration
+        return encode_request(understood)
 
     def tell(self) -> None:
         if self._pending is not None:

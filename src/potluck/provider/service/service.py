@@ -82,7 +82,7 @@ def describe(
     stop_grace_seconds: float,
 ) -> Service:
     """The service of this machine. The restart delay differs between machines, to spread load."""
-    kept = {
+    kept_variables = {
         name: value
         for name, value in variables.items()
         if name.startswith(_PREFIX) or name in _KEPT
@@ -90,7 +90,7 @@ def describe(
     spread = zlib.crc32(str(data_directory).encode()) % _RESTART_SPREAD_SECONDS
     return Service(
         tuple(command),
-        {**kept, "POTLUCK_CONFIG_DIR": str(config_directory)},
+        {**kept_variables, "POTLUCK_CONFIG_DIR": str(config_directory)},
         config_directory / "provider.env",
         data_directory / "provider.log",
         stop_grace_seconds + _STOP_MARGIN_SECONDS,

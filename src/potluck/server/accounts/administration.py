@@ -54,12 +54,12 @@ async def take(
     actor: AccountId,
     account_id: AccountId,
     request: TakeCredit,
-    asked: IdempotentRequest | None = None,
+    idempotent: IdempotentRequest | None = None,
 ) -> None:
     """A negative grant, of at most the available credit: what is held belongs to running work."""
     async with services.database.transaction() as connection:
         check_found(await accounts.by_id(connection, account_id), account_id)
-        if not await idempotent_secret.is_first(connection, asked):
+        if not await idempotent_secret.is_first(connection, idempotent):
             return
         available_micro = await accounts.lock_available(connection, account_id)
         if request.amount_micro > available_micro:

@@ -58,6 +58,6 @@ async def _make_admin(connection: Connection, services: Services, address: str) 
             connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, "server", added.id, details
         )
         return
-    found = await accounts.by_address(connection, address)
-    assert found is not None, "accounts are never deleted"
-    await add_role(connection, services, found, Role.ADMIN, "server")
+    account = await accounts.by_address(connection, address)
+    assert account is not None, "accounts are never deleted"
+    await add_role(connection, services, account, Role.ADMIN, "server")

@@ -21,14 +21,14 @@ async def get_or_create_account(
     connection: Connection, services: Services, address: str, invite: str | None
 ) -> Account:
     """The account of this wallet. Only new accounts use up invites, except the first admin's."""
-    found = await accounts.by_address(connection, address)
-    if found is None:
+    account = await accounts.by_address(connection, address)
+    if account is None:
         return await _register(connection, services, address, invite)
-    if found.suspended_at is not None:
-        raise suspended(found)
+    if account.suspended_at is not None:
+        raise suspended(account)
     if invite is not None and await invites.redeem_first(connection, secret_hash(invite)):
-        return await add_role(connection, services, found, Role.ADMIN, "server")
-    return found
+        return await add_role(connection, services, account, Role.ADMIN, "server")
+    return account
 
 
 async def _register(

@@ -61,11 +61,11 @@ async def grant(
     actor: AccountId,
     account_id: AccountId,
     amount_micro: int,
-    asked: IdempotentRequest | None = None,
+    idempotent: IdempotentRequest | None = None,
 ) -> None:
     async with services.database.transaction() as connection:
         check_found(await accounts.by_id(connection, account_id), account_id)
-        if not await idempotent_secret.is_first(connection, asked):
+        if not await idempotent_secret.is_first(connection, idempotent):
             return
         try:
             await ledger.append(connection, grant_entries(account_id, amount_micro))
@@ -137,8 +137,8 @@ async def _tell_roles(
 
 
 async def _keep_an_admin(connection: Connection, account_id: AccountId) -> None:
-    found = check_found(await accounts.by_id(connection, account_id), account_id)
-    if Role.ADMIN in found.roles and await accounts.is_last_admin(connection, account_id):
+    account = check_found(await accounts.by_id(connection, account_id), account_id)
+    if Role.ADMIN in account.roles and await accounts.is_last_admin(connection, account_id):
         raise Conflict(
             "This account is the pool's only admin.",
             "Make another account an admin first: `potluck admin roles`.",

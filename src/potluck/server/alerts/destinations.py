@@ -58,7 +58,7 @@ class AlertDestinations:
         return [destination.name for destination in self._destinations]
 
     def by_name(self, name: str) -> AlertDestination:
-        return next(each for each in self._destinations if each.name == name)
+        return next(destination for destination in self._destinations if destination.name == name)
 
     async def send_to_all(
         self, title: str, body: str, is_good: bool, seconds: float

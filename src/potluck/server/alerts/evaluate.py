@@ -105,9 +105,9 @@ async def _tell_owners(connection: Connection, step: AlertStep) -> bool:
     node_ids = [alert.node_id for alert in ended if alert.node_id is not None]
     online: set[NodeId] = await alerts.list_online(connection, node_ids) if node_ids else set()
     events = [_event(alert) for alert in turned if alert not in ended or alert.node_id in online]
-    told = [event for event in events if event is not None]
-    await record_events(connection, *told)
-    return bool(told)
+    announced = [event for event in events if event is not None]
+    await record_events(connection, *announced)
+    return bool(announced)
 
 
 def _event(alert: Alert) -> Event | None:

@@ -131,8 +131,8 @@ async def list_keys(
     """Lists the active API keys, newest first. Only the response that made a key has its secret."""
     check_cursor(cursor, "key")
     async with services.database.transaction() as connection:
-        found = await api_keys.of_account(connection, request.user.id, cursor, limit)
-    return KeyList(*next_page(found, limit))
+        keys = await api_keys.of_account(connection, request.user.id, cursor, limit)
+    return KeyList(*next_page(keys, limit))
 
 
 @AREA.operation(
@@ -152,13 +152,15 @@ async def make_key(
             f"An API key cannot have the scope {', '.join(beyond)}.",
             f"Choose from: {', '.join(sorted(SCOPES[Credential.KEY]))}.",
         )
-    asked = idempotent_secret.idempotent_request(
+    idempotent = idempotent_secret.idempotent_request(
         services, request.user.id, "make_key", idempotency_key, data
     )
-    secret = idempotent_secret.secret(services, KEY_PREFIX, asked)
+    secret = idempotent_secret.secret(services, KEY_PREFIX, idempotent)
     async with services.database.transaction() as connection:
-        is_first = await idempotent_secret.is_first(connection, asked)
-        key = None if asked is None else await api_keys.by_hash(connection, secret_hash(secret))
+        is_first = await idempotent_secret.is_first(connection, idempotent)
+        key = (
+            None if idempotent is None else await api_keys.by_hash(connection, secret_hash(secret))
+        )
         if key is None and is_first:
             key = await _add_key(connection, services, request.user.id, data, secret)
     if key is None:
@@ -212,10 +214,10 @@ async def list_sessions(
     check_cursor(cursor, "session")
     caller = request.user
     async with services.database.transaction() as connection:
-        found = await sessions.of_account(
+        active = await sessions.of_account(
             connection, caller.id, caller.credential_id, cursor, limit
         )
-    return SessionList(*next_page(found, limit))
+    return SessionList(*next_page(active, limit))
 
 
 @AREA.operation(routes.END_SESSION, Scope.ACCOUNT_WRITE, "End a session")
@@ -244,8 +246,8 @@ async def list_node_keys(
     """Lists the active node keys with their machine, node and expiry, newest first."""
     check_cursor(cursor, "nodekey")
     async with services.database.transaction() as connection:
-        found = await node_keys.of_account(connection, request.user.id, cursor, limit)
-    return NodeKeyList(*next_page(found, limit))
+        keys = await node_keys.of_account(connection, request.user.id, cursor, limit)
+    return NodeKeyList(*next_page(keys, limit))
 
 
 @AREA.operation(

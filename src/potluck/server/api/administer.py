@@ -152,10 +152,10 @@ async def take_credit(
     """Takes available credit back, as a negative grant; credit that is held for running tasks
     stays. With an Idempotency-Key it is counted once."""
     named, actor = account_id_of(account_id), request.user.id
-    asked = idempotent_secret.idempotent_request(
+    idempotent = idempotent_secret.idempotent_request(
         services, actor, "take_credit", idempotency_key, (named, data)
     )
-    await administration.take(services, actor, named, data, asked)
+    await administration.take(services, actor, named, data, idempotent)
 
 
 @AREA.operation(routes.POOL_STATUS, Scope.ADMIN, "Show the status of the pool", response=_STATUS)
@@ -245,14 +245,14 @@ async def list_pool_tasks(
 ) -> PoolTaskPage:
     """Lists tasks, newest first, filtered by account, state, kind and submission time. Names,
     arguments, logs, files and results are not shown."""
-    first, last = (None if each is None else moment(each) for each in (since, until))
+    first, last = (None if time is None else moment(time) for time in (since, until))
     filters = TaskFilter(tuple(states or ()), None, of_kind, first, last)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
     account_id = None if of_account is None else account_id_of(of_account)
     async with services.database.transaction() as connection:
-        found = await task_list.pool_page(connection, account_id, filters, before, limit)
-    return PoolTaskPage(found, found[-1].id if len(found) == limit else None)
+        rows = await task_list.pool_page(connection, account_id, filters, before, limit)
+    return PoolTaskPage(rows, rows[-1].id if len(rows) == limit else None)
 
 
 @AREA.operation(

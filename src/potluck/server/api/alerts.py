@@ -62,10 +62,10 @@ async def list_alerts(
 ) -> AlertPage:
     """Lists alerts, newest first, also resolved ones, and the silences in effect."""
     async with services.database.transaction() as connection:
-        found = await alerts.page(connection, cursor, limit + 1)
+        rows = await alerts.page(connection, cursor, limit + 1)
         silences = await alerts.list_silences(connection)
-    more = len(found) > limit
-    return AlertPage(found[:limit], silences, found[limit - 1].id if more else None)
+    more = len(rows) > limit
+    return AlertPage(rows[:limit], silences, rows[limit - 1].id if more else None)
 
 
 @AREA.operation(

@@ -30,7 +30,7 @@ def make_app(services: Services) -> Litestar:
         # The first handler of a path decides whether the framework adds its own for OPTIONS.
         route_handlers=[
             *_options_handlers(),
-            *(each.route_handler() for each in OPERATIONS.values()),
+            *(operation.route_handler() for operation in OPERATIONS.values()),
         ],
         dependencies={"services": Provide(provide_services)},
         signature_types=[Services],
@@ -53,7 +53,10 @@ def _options_handlers() -> list[HTTPRouteHandler]:
     methods: dict[str, list[str]] = {}
     for operation in OPERATIONS.values():
         methods.setdefault(operation.route.template, ["OPTIONS"]).append(operation.route.method)
-    return [_options_handler(path, ", ".join(sorted(each))) for path, each in methods.items()]
+    return [
+        _options_handler(path, ", ".join(sorted(methods_of_path)))
+        for path, methods_of_path in methods.items()
+    ]
 
 
 def _options_handler(path: str, allowed: str) -> HTTPRouteHandler:

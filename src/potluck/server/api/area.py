@@ -116,5 +116,5 @@ _OPERATION: Final = "operation"
 
 def operation_of(route_handler: Any) -> Operation | None:
     """The declaration of a handler of the framework, if it has one."""
-    found = getattr(route_handler, "opt", {}).get(_OPERATION)
-    return found if isinstance(found, Operation) else None
+    declared = getattr(route_handler, "opt", {}).get(_OPERATION)
+    return declared if isinstance(declared, Operation) else None

@@ -202,8 +202,8 @@ async def list_webhooks(
 ) -> WebhookList:
     """Lists your webhooks, oldest first, with their delivery status."""
     check_cursor(cursor, "webhook")
-    found = await webhooks.list_page(services, request.user.id, cursor, limit)
-    return WebhookList(*next_page(found, limit))
+    page = await webhooks.list_page(services, request.user.id, cursor, limit)
+    return WebhookList(*next_page(page, limit))
 
 
 @AREA.operation(
@@ -222,10 +222,10 @@ async def make_webhook(
 ) -> WebhookMade:
     """Adds a webhook for future events. Only this response contains its secret."""
     account_id = request.user.id
-    asked = idempotent_secret.idempotent_request(
+    idempotent = idempotent_secret.idempotent_request(
         services, account_id, "make_webhook", idempotency_key, data
     )
-    return await webhooks.create(services, account_id, data, asked)
+    return await webhooks.create(services, account_id, data, idempotent)
 
 
 @AREA.operation(routes.GET_WEBHOOK, Scope.ACCOUNT_WRITE, "Show a webhook", response=_WEBHOOK)
@@ -291,10 +291,10 @@ async def rotate_webhook(
 ) -> WebhookMade:
     """Makes a new secret. For one day events are signed with both, so that you can switch."""
     account_id = request.user.id
-    asked = idempotent_secret.idempotent_request(
+    idempotent = idempotent_secret.idempotent_request(
         services, account_id, "rotate_webhook", idempotency_key, webhook_id
     )
-    return await webhooks.rotate(services, account_id, webhook_id, asked)
+    return await webhooks.rotate(services, account_id, webhook_id, idempotent)
 
 
 @AREA.operation(

@@ -85,9 +85,9 @@ async def list_accounts(
     """Lists all accounts, oldest first."""
     check_cursor(cursor, "account")
     async with services.database.transaction() as connection:
-        found = await accounts.page(connection, cursor or "", limit + 1)
-    more = len(found) > limit
-    return AccountPage(found[:limit], found[limit - 1].id if more else None)
+        rows = await accounts.page(connection, cursor or "", limit + 1)
+    more = len(rows) > limit
+    return AccountPage(rows[:limit], rows[limit - 1].id if more else None)
 
 
 @AREA.operation(
@@ -137,10 +137,10 @@ async def grant_credit(
 ) -> None:
     """Grants credit to an account. With an Idempotency-Key it is counted once."""
     named, actor = account_id_of(account_id), request.user.id
-    asked = idempotent_secret.idempotent_request(
+    idempotent = idempotent_secret.idempotent_request(
         services, actor, "grant_credit", idempotency_key, (named, data)
     )
-    await roles.grant(services, actor, named, data.amount_micro, asked)
+    await roles.grant(services, actor, named, data.amount_micro, idempotent)
 
 
 @AREA.operation(
@@ -171,8 +171,8 @@ async def list_invites(services: Services, cursor: Cursor = None, limit: Limit =
     """Lists the invites that can still be used, newest first."""
     check_cursor(cursor, "invite")
     async with services.database.transaction() as connection:
-        found = await invites.list_open(connection, cursor, limit)
-    return InviteList(*next_page(found, limit))
+        open_invites = await invites.list_open(connection, cursor, limit)
+    return InviteList(*next_page(open_invites, limit))
 
 
 @AREA.operation(
@@ -191,14 +191,14 @@ async def make_invite(
 ) -> InviteMade:
     """Makes an invite with roles, credit, uses and an expiry. Only this response has its code."""
     actor = request.user.id
-    asked = idempotent_secret.idempotent_request(
+    idempotent = idempotent_secret.idempotent_request(
         services, actor, "make_invite", idempotency_key, data
     )
-    code = idempotent_secret.secret(services, INVITE_PREFIX, asked)
+    code = idempotent_secret.secret(services, INVITE_PREFIX, idempotent)
     async with services.database.transaction() as connection:
-        is_first = await idempotent_secret.is_first(connection, asked)
-        known = asked is not None
-        invite = await invites.by_hash(connection, secret_hash(code)) if known else None
+        is_first = await idempotent_secret.is_first(connection, idempotent)
+        has_key = idempotent is not None
+        invite = await invites.by_hash(connection, secret_hash(code)) if has_key else None
         if invite is None and is_first:
             invite = await _add_invite(connection, services, actor, data, code)
     if invite is None:

@@ -43,10 +43,10 @@ async def join_page(services: Services) -> Response[bytes]:
 async def dashboard_asset(
     request: Request[Any, Any, Any], services: Services, file: str
 ) -> Response[bytes]:
-    found = services.dashboard.asset(file)
-    if found is None:
+    asset = services.dashboard.asset(file)
+    if asset is None:
         raise _no_file(file)
-    return file_response(request, found, FOR_GOOD)
+    return file_response(request, asset, FOR_GOOD)
 
 
 @AREA.operation(Route("GET", "/device"), OPEN, "Approve a terminal in a browser")

@@ -37,8 +37,8 @@ async def device_prices(
 ) -> PriceHistory:
     """Lists the prices that a device of the pool had, newest first."""
     async with services.database.statement() as connection:
-        found = await prices.read_history(connection, _device(device_id), request.user.id, limit)
-    return PriceHistory(_device(device_id), found)
+        history = await prices.read_history(connection, _device(device_id), request.user.id, limit)
+    return PriceHistory(_device(device_id), history)
 
 
 @AREA.operation(

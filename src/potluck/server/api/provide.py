@@ -277,8 +277,8 @@ async def put_node_part(
     """Takes the next part, as plain bytes. Sending a stored part again is safe."""
     place, wanted = part_number(number), upload_id_of(upload_id)
     owner, node = owner_of(request.user), node_id_of(node_id)
-    found, _ = await upload.of_node(services, owner, node, wanted)
-    return await upload.take_part(services, found, place, request.pieces())
+    pending_upload, _ = await upload.of_node(services, owner, node, wanted)
+    return await upload.take_part(services, pending_upload, place, request.pieces())
 
 
 @AREA.operation(
@@ -294,8 +294,8 @@ async def finish_node_upload(
 ) -> Upload:
     """Assembles the parts and checks the hash. Call it again until `complete` is true."""
     owner, node = owner_of(request.user), node_id_of(node_id)
-    found, sender = await upload.of_node(services, owner, node, upload_id_of(upload_id))
-    return await upload.finish(services, found, sender)
+    pending_upload, sender = await upload.of_node(services, owner, node, upload_id_of(upload_id))
+    return await upload.finish(services, pending_upload, sender)
 
 
 @AREA.operation(

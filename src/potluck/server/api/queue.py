@@ -100,8 +100,8 @@ async def task_counts(
     """Counts your tasks by state, filtered as in the list."""
     filters = _filter(None, task_name, task_kind, since, until)
     async with services.database.statement() as connection:
-        found = await task_list.count(connection, request.user.id, filters, _COUNTED_TASKS)
-    return TaskCounts(found, _COUNTED_TASKS)
+        count = await task_list.count(connection, request.user.id, filters, _COUNTED_TASKS)
+    return TaskCounts(count, _COUNTED_TASKS)
 
 
 @AREA.operation(routes.GET_TASK, Scope.TASKS_READ, "See one task", response=DONE)
@@ -212,7 +212,7 @@ def _filter(
     since: datetime | None,
     until: datetime | None,
 ) -> TaskFilter:
-    first, last = (None if each is None else moment(each) for each in (since, until))
+    first, last = (None if time is None else moment(time) for time in (since, until))
     filters = TaskFilter(tuple(states or ()), name, kind, first, last)
     check_filter(filters)
     return filters

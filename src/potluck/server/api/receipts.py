@@ -101,9 +101,9 @@ async def list_receipts(
     """
     check_cursor(cursor, "attempt")
     async with services.database.transaction() as connection:
-        found = await receipts.attempt_states(connection, request.user.id, side, cursor, limit)
-    following = AttemptId(found[-1].attempt_id) if len(found) == limit else None
-    return ReceiptStates(found, server_signer(services).address, following)
+        states = await receipts.attempt_states(connection, request.user.id, side, cursor, limit)
+    following = AttemptId(states[-1].attempt_id) if len(states) == limit else None
+    return ReceiptStates(states, server_signer(services).address, following)
 
 
 @AREA.operation(
@@ -124,9 +124,9 @@ async def export_receipts(
     """Lists receipts in the order in which the server took them, which is that of each chain."""
     selection = _selection(request, side, node_id, after=cursor or 0)
     async with services.database.transaction() as connection:
-        found = await receipts.page(connection, selection, limit)
-    last = found[-1].id if found else selection.after
-    return ReceiptPage([one.signed for one in found], last if len(found) == limit else None, last)
+        rows = await receipts.page(connection, selection, limit)
+    last = rows[-1].id if rows else selection.after
+    return ReceiptPage([row.signed for row in rows], last if len(rows) == limit else None, last)
 
 
 @AREA.operation(

@@ -77,9 +77,9 @@ async def list_devices(
     check_cursor(cursor, "device")
     behind = None if cursor is None else DeviceId(cursor)
     async with services.database.statement() as connection:
-        found = await device_list.page(connection, request.user.id, filters, behind, limit)
-    shown = await device_status.with_samples(services, found)
-    return DevicePage(shown, found[-1].id if len(found) == limit else None)
+        rows = await device_list.page(connection, request.user.id, filters, behind, limit)
+    shown = await device_status.with_samples(services, rows)
+    return DevicePage(shown, rows[-1].id if len(rows) == limit else None)
 
 
 @AREA.operation(
@@ -97,9 +97,9 @@ async def list_nodes(
     check_cursor(cursor, "node")
     behind = None if cursor is None else NodeId(cursor)
     async with services.database.statement() as connection:
-        found, has_more = await nodes.page(connection, request.user.id, behind, limit, mine)
-    shown = await device_status.with_telemetry(services, found)
-    return NodeList(shown, found[-1].id if has_more else None)
+        rows, has_more = await nodes.page(connection, request.user.id, behind, limit, mine)
+    shown = await device_status.with_telemetry(services, rows)
+    return NodeList(shown, rows[-1].id if has_more else None)
 
 
 @AREA.operation(

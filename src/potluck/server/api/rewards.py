@@ -190,7 +190,7 @@ async def own_epochs(
 ) -> OwnEpochPage:
     """Lists closed epochs in which you earned something, newest first."""
     async with services.database.transaction() as connection:
-        found = await epochs.of_account(connection, request.user.id, cursor or NEWEST, limit)
+        rows = await epochs.of_account(connection, request.user.id, cursor or NEWEST, limit)
     views = [
         OwnEpoch(
             epoch.number,
@@ -204,7 +204,7 @@ async def own_epochs(
             epoch.reward.amount_micro,
             epoch.reward.cumulative_micro,
         )
-        for epoch in found
+        for epoch in rows
     ]
     return OwnEpochPage(views, views[-1].number if len(views) == limit else None)
 
@@ -259,9 +259,9 @@ async def list_epochs(
 ) -> EpochPage:
     """Lists the epochs of the pool with their totals, newest first; the first one is open."""
     async with services.database.transaction() as connection:
-        found = await epochs.page(connection, cursor or NEWEST, limit)
-        carried = await roots.list_of_epochs(connection, [epoch.number for epoch in found])
-    views = [_epoch_view(epoch, carried) for epoch in found]
+        rows = await epochs.page(connection, cursor or NEWEST, limit)
+        carried = await roots.list_of_epochs(connection, [epoch.number for epoch in rows])
+    views = [_epoch_view(epoch, carried) for epoch in rows]
     return EpochPage(views, views[-1].number if len(views) == limit else None)
 
 
@@ -289,7 +289,7 @@ async def list_claimants(
     """Lists accounts with claimable rewards, and the first epoch that payouts do not cover."""
     check_cursor(cursor, "account")
     async with services.database.transaction() as connection:
-        found = await payouts.list_claimants(connection, cursor or "", limit)
+        claimants = await payouts.list_claimants(connection, cursor or "", limit)
     views = [
         ClaimantView(
             claimant.account_id,
@@ -299,7 +299,7 @@ async def list_claimants(
             claimant.paid_micro,
             claimant.unpaid_since_epoch,
         )
-        for claimant in found
+        for claimant in claimants
     ]
     return ClaimantPage(views, views[-1].account_id if len(views) == limit else None)
 
@@ -336,8 +336,8 @@ async def _payouts(
         before = _BEHIND_ALL
         if cursor is not None:
             before = await _position(connection, cursor, account_id)
-        found = await payouts.page(connection, before, limit, account_id)
-    views = [_payout_view(recorded) for recorded in found]
+        rows = await payouts.page(connection, before, limit, account_id)
+    views = [_payout_view(recorded) for recorded in rows]
     return PayoutPage(views, views[-1].id if len(views) == limit else None)
 
 
@@ -345,10 +345,10 @@ async def _position(
     connection: Connection, cursor: str, account_id: AccountId | None
 ) -> PayoutPosition:
     is_readable = cursor.isascii() and cursor.isprintable()  # as every id of a payout
-    found = await payouts.position(connection, cursor, account_id) if is_readable else None
-    if found is None:
+    position = await payouts.position(connection, cursor, account_id) if is_readable else None
+    if position is None:
         raise bad_cursor()
-    return found
+    return position
 
 
 def _payout_view(recorded: RecordedPayout) -> PayoutView:
@@ -380,7 +380,7 @@ def _epoch_view(epoch: Epoch, carried: Sequence[RootOfEpoch]) -> EpochView:
         epoch.amount_micro,
         epoch.cumulative_micro,
         None if epoch.statement_sha256 is None else epoch.statement_sha256.hex(),
-        [show_root(each) for each in carried if each.root.epoch == epoch.number],
+        [show_root(root) for root in carried if root.root.epoch == epoch.number],
     )
 
 

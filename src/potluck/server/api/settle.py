@@ -71,8 +71,8 @@ async def ledger(
         if cursor is not None:
             before = min(before, await _place(connection, cursor, request.user))
         filters = EntryFilter(kinds or tuple(EntryKind), first, before, task)
-        found = await statement.newest(connection, request.user.id, filters, limit)
-    return LedgerPage(found, found[-1].id if len(found) == limit else None)
+        rows = await statement.newest(connection, request.user.id, filters, limit)
+    return LedgerPage(rows, rows[-1].id if len(rows) == limit else None)
 
 
 @AREA.operation(
@@ -135,7 +135,7 @@ async def earnings(
 
 
 async def _place(connection: Connection, cursor: int, caller: Caller) -> LedgerPosition:
-    found = await statement.place(connection, cursor, caller.id)
-    if found is None:
+    position = await statement.place(connection, cursor, caller.id)
+    if position is None:
         raise bad_cursor()
-    return found
+    return position

@@ -120,10 +120,10 @@ async def challenge(services: Services) -> Challenge:
 async def login(data: Login, services: Services) -> Tokens:
     """Exchanges a signed EIP-4361 message for a session. The first one creates the account."""
     now = services.clock.now()
-    said = await sign_in.verify(services, data.message, data.signature, now)
+    message = await sign_in.verify(services, data.message, data.signature, now)
     async with services.database.transaction() as connection:
-        await sign_in.use_nonce(connection, services, said.nonce, now)
-        account = await get_or_create_account(connection, services, said.address, data.invite)
+        await sign_in.use_nonce(connection, services, message.nonce, now)
+        account = await get_or_create_account(connection, services, message.address, data.invite)
         return await sessions.open_session(connection, services, account, data.machine)
 
 
@@ -249,14 +249,14 @@ async def deny_terminal(user_code: str, services: Services) -> None:
 async def node_login(data: NodeLogin, services: Services) -> NodeToken:
     """Exchanges an EIP-4361 message that a node key signed for a short-lived access token."""
     now = services.clock.now()
-    said = await sign_in.verify(
+    message = await sign_in.verify(
         services, data.message, data.signature, now, NODE_STATEMENT, may_be_contract=False
     )
     async with services.database.transaction() as connection:
-        holder = await node_keys.by_address(connection, said.address)
+        holder = await node_keys.by_address(connection, message.address)
         if holder is None:
             raise sign_in.refused()
-        await sign_in.use_nonce(connection, services, said.nonce, now)
+        await sign_in.use_nonce(connection, services, message.nonce, now)
         if await node_keys.record_use(connection, holder.node_key_id):
             actor, subject = holder.account.id, holder.node_key_id
             await audit.append(

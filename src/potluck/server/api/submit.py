@@ -179,8 +179,8 @@ async def put_part(
 ) -> Upload:
     """Takes the next part, as plain bytes. Sending a stored part again is safe."""
     place = part_number(number)
-    found = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
-    return await upload.take_part(services, found, place, request.pieces())
+    pending_upload = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
+    return await upload.take_part(services, pending_upload, place, request.pieces())
 
 
 @AREA.operation(
@@ -193,8 +193,8 @@ async def put_part(
 )
 async def finish_upload(upload_id: str, request: StrictRequest, services: Services) -> Upload:
     """Assembles the parts and checks the hash. Call it again until `complete` is true."""
-    found = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
-    return await upload.finish(services, found)
+    pending_upload = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
+    return await upload.finish(services, pending_upload)
 
 
 @contextmanager

@@ -39,9 +39,9 @@ def idempotent_request(
     """None without a key: then every request is new."""
     if key is None:
         return None
-    said = f"{operation}\n{account_id}\n{key}\n".encode()
-    name = hmac.digest(services.keys.request, said, "sha256").hex()
-    whole = said + msgspec.json.encode(body, order="deterministic")
+    canonical = f"{operation}\n{account_id}\n{key}\n".encode()
+    name = hmac.digest(services.keys.request, canonical, "sha256").hex()
+    whole = canonical + msgspec.json.encode(body, order="deterministic")
     return IdempotentRequest(
         f"repeat_{name}",
         hmac.digest(services.keys.request, whole, "sha256").hex(),

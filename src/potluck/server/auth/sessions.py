@@ -83,12 +83,12 @@ async def _rotate(
 async def end_browser_session(services: Services, refresh_token: str) -> None:
     """Ends the session of a cookie, if it is open."""
     async with services.database.transaction() as connection:
-        found = await sessions.find_by_refresh(
+        session = await sessions.find_by_refresh(
             connection, secret_hash(refresh_token), is_browser=True
         )
-        if found is not None:
+        if session is not None:
             kind = AuditKind.SIGNED_OUT
-            await end_session(connection, services, found.account, found.session_id, kind)
+            await end_session(connection, services, session.account, session.session_id, kind)
 
 
 def not_valid() -> NotSignedIn:

@@ -157,9 +157,9 @@ def _info(name: str, size_bytes: int) -> tarfile.TarInfo:
 
 def _member(archive: tarfile.TarFile, name: str) -> "tarfile.ExFileObject":
     try:
-        found = archive.extractfile(name)
+        member = archive.extractfile(name)
     except KeyError:
-        found = None
-    if found is None:
+        member = None
+    if member is None:
         raise damaged(name, "it is missing")
-    return found  # type: ignore[return-value]
+    return member  # type: ignore[return-value]

@@ -77,7 +77,7 @@ class DirectoryBackups:
     def names(self) -> list[str]:
         """Of the complete backups, oldest first."""
         folder = self.path / _BACKUPS
-        return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     @contextmanager
     def write(self, name: str) -> Iterator["DirectoryWriter"]:
@@ -157,8 +157,8 @@ class DirectoryWriter(DirectoryReader):
     async def known_blobs(self) -> Mapping[str, BlobEntry]:
         """Those of the newest backup."""
         names = self._place.names()
-        known = await self._place.blobs_of(names[-1]) if names else []
-        return {blob.key: blob for blob in self._there(known)}
+        blobs = await self._place.blobs_of(names[-1]) if names else []
+        return {blob.key: blob for blob in self._there(blobs)}
 
     def _there(self, blobs: Iterable[BlobEntry]) -> Iterator[BlobEntry]:
         for blob in blobs:

@@ -159,13 +159,15 @@ async def _restore_keys(reader: BackupReader, manifest: BackupManifest, keys: Ke
 def _missing_keys(keys: KeyPlace, manifest: BackupManifest) -> bool:
     if isinstance(keys, KeyFile) and not keys.exists():
         return True
-    ids = {each.hex() for each in keys.read().ids}
+    ids = {key_id.hex() for key_id in keys.read().ids}
     return not ids.issuperset(manifest.sealed_by)
 
 
 def _check_version(manifest: BackupManifest) -> None:
-    known = {each.number: each.checksum.hex() for each in schema.read_migrations()}
-    if any(known.get(number) != each for number, each in manifest.migrations.items()):
+    checksums = {
+        migration.number: migration.checksum.hex() for migration in schema.read_migrations()
+    }
+    if any(checksums.get(number) != checksum for number, checksum in manifest.migrations.items()):
         raise Conflict(
             f"The backup is of Potluck {manifest.version}, and this version does not know its"
             " tables.",

@@ -96,7 +96,7 @@ async def make_backup(
                 version=__version__,
                 started_at=at,
                 finished_at=await job.read_time(),
-                migrations={number: each.hex() for number, each in rows.migrations.items()},
+                migrations={number: checksum.hex() for number, checksum in rows.migrations.items()},
                 tables=rows.tables,
                 blobs=len(entries),
                 blob_bytes=sum(entry.size_bytes for entry in entries),
@@ -187,14 +187,14 @@ class _BackupJob:
     async def write_blobs(self, rows: _SnapshotRows) -> tuple[list[BlobEntry], int]:
         """Returns those that are part of the backup, and how many are missing."""
         needed, short = await _list_needed(self._blobs, rows.objects, rows.log_pieces)
-        known = await self._writer.known_blobs()
+        blobs = await self._writer.known_blobs()
         entries: list[BlobEntry] = []
         lost: list[_NeededBlob] = []
         work = iter(needed)
 
         async def copy_some() -> None:
             for blob in work:
-                entry = await self._kept(blob, known.get(blob.key)) or await self._copy(blob)
+                entry = await self._kept(blob, blobs.get(blob.key)) or await self._copy(blob)
                 entries.append(entry) if entry else lost.append(blob)
                 self._progress("blobs", len(entries), len(needed))
 
@@ -211,20 +211,20 @@ class _BackupJob:
         missing = sum(blob.attempt_id is None for blob in lost) + len(missing_logs)
         return sorted(entries, key=lambda entry: entry.key), missing
 
-    async def _kept(self, blob: _NeededBlob, known: BlobEntry | None) -> BlobEntry | None:
+    async def _kept(self, blob: _NeededBlob, entry: BlobEntry | None) -> BlobEntry | None:
         """What an earlier backup has written; copied again if that is damaged. None: nothing."""
-        if known is None or not self._options.is_thorough:
-            return known
+        if entry is None or not self._options.is_thorough:
+            return entry
         try:
             with self._writer.reopen() as reader:
-                await verify_member(reader, blob_member(known.key), known.sha256, known.size_bytes)
+                await verify_member(reader, blob_member(entry.key), entry.sha256, entry.size_bytes)
         except BackupDamaged:
             copied = await self._copy(blob)
             if copied is None:
                 raise  # there is no other copy
             self.replaced_blobs += 1
             return copied
-        return known
+        return entry
 
     async def _copy(self, blob: _NeededBlob) -> BlobEntry | None:
         """None if the store does not have it."""
@@ -296,9 +296,9 @@ async def _list_needed(
 
 
 async def verify_member(reader: BackupReader, name: str, sha256: str, size_bytes: int) -> None:
-    found = Digest()
-    await found.drain(reader.read(name))
-    if (found.sha256, found.size_bytes) != (sha256, size_bytes):
+    digest = Digest()
+    await digest.drain(reader.read(name))
+    if (digest.sha256, digest.size_bytes) != (sha256, size_bytes):
         raise damaged(name, "its content differs from what was written")
 
 

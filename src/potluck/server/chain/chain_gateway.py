@@ -102,8 +102,11 @@ class ChainGateway:
         return await asyncio.to_thread(self._rpc.count_transactions, sender, block_number)
 
     async def find_receipts(self, hashes: Iterable[bytes]) -> list[TransactionReceipt]:
-        found = [await asyncio.to_thread(self._rpc.find_receipt, each) for each in hashes]
-        return [receipt for receipt in found if receipt is not None]
+        receipts = [
+            await asyncio.to_thread(self._rpc.find_receipt, transaction_hash)
+            for transaction_hash in hashes
+        ]
+        return [receipt for receipt in receipts if receipt is not None]
 
     async def broadcast(self, transaction: SignedTransaction) -> None:
         await asyncio.to_thread(self._rpc.broadcast, transaction)

@@ -51,13 +51,13 @@ def read_allowed(entries: Sequence[str]) -> Allowed:
 
 
 def _entry(text: str) -> AllowedDestination:
-    found = _ENTRY.fullmatch(text.strip().lower())
-    port = None if found is None or found["port"] is None else int(found["port"])
-    if found is None or (port is not None and not 0 < port < 65_536):
+    match = _ENTRY.fullmatch(text.strip().lower())
+    port = None if match is None or match["port"] is None else int(match["port"])
+    if match is None or (port is not None and not 0 < port < 65_536):
         raise _unreadable(text)
-    name = found["bracketed"] or found["host"] or found["bare"]
+    name = match["bracketed"] or match["host"] or match["bare"]
     network = _network(name)
-    if network is None and (found["host"] is None or "/" in name):
+    if network is None and (match["host"] is None or "/" in name):
         raise _unreadable(text)
     return AllowedDestination("" if network is not None else name, network, port)
 

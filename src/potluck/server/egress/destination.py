@@ -52,14 +52,14 @@ class Destination(Struct, frozen=True):
 
 def read_destination(url: str, allowed: Allowed) -> Destination:
     """Checks the URL without using the network. Raises DestinationRefused."""
-    found = _ADDRESS.fullmatch(url) if len(url) <= LONGEST else None
-    if found is None:
+    match = _ADDRESS.fullmatch(url) if len(url) <= LONGEST else None
+    if match is None:
         raise DestinationRefused(*_unreadable(url))
-    scheme = found["scheme"].lower()
-    port = int(found["port"] or _USUAL[scheme])
+    scheme = match["scheme"].lower()
+    port = int(match["port"] or _USUAL[scheme])
     if not 0 < port < 65_536:
         raise DestinationRefused(f"{port} is not a port.", "Ports go from 1 to 65535.")
-    host, address = _translated(parse_host, found["host"])
+    host, address = _translated(parse_host, match["host"])
     is_trusted = allowed.host(host, port)
     if address is None and not is_trusted:
         _translated(check_public_name, host)
@@ -67,7 +67,7 @@ def read_destination(url: str, allowed: Allowed) -> Destination:
         scheme=scheme,
         host=host,
         port=port,
-        target=found["target"],
+        target=match["target"],
         address=address,
         is_trusted=is_trusted,
         needs_allowance=not is_trusted and (scheme != "https" or port not in PORTS),

@@ -38,12 +38,12 @@ _WAIT_SECONDS = 0.5
 
 
 def key_place(settings: ServerSettings) -> KeyPlace:
-    said = [
+    places = [
         settings.encryption_key and "POTLUCK_ENCRYPTION_KEY",
         settings.encryption_key_command and "--encryption-key-command",
         settings.encryption_key_file and "--encryption-key-file",
     ]
-    named = [place for place in said if place]
+    named = [place for place in places if place]
     if len(named) > 1:
         raise BadSettings(
             f"The encryption key is given twice: by {' and by '.join(named)}.", "Choose one."
@@ -117,10 +117,10 @@ class KeyFile:
     def _look(self) -> tuple[int, ...]:
         """Detects a new content without reading it: the file is only ever replaced."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return ()
-        return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+        return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
 
     def _bad(self, why: str) -> BadSettings:
         return BadSettings(
@@ -211,10 +211,10 @@ def parse(text: str, name: str) -> KeyRing:
     keys = [_key(word) for word in words]
     if not keys or None in keys:
         raise BadSettings(f"No valid key in {name}.", _HOW)
-    found = [key for key in keys if key is not None]
-    if len({key_id(key) for key in found}) < len(found):
+    valid_keys = [key for key in keys if key is not None]
+    if len({key_id(key) for key in valid_keys}) < len(valid_keys):
         raise BadSettings(f"Two keys in {name} are the same.", "Remove one of them.")
-    return KeyRing(found)
+    return KeyRing(valid_keys)
 
 
 def _key(word: str) -> bytes | None:

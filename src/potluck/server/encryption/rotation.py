@@ -63,7 +63,7 @@ async def rewrite(
     if unreadable:
         log.error(
             "encrypted values that do not decrypt",
-            rows=[f"{each.table}.{each.column} {each.row}" for each in unreadable],
+            rows=[f"{cell.table}.{cell.column} {cell.row}" for cell in unreadable],
         )
     async with services.database.transaction() as connection:
         older, lost = await _older(connection, vault)

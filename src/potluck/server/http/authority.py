@@ -48,14 +48,14 @@ def ensure_certificate(
     now = now or datetime.now(UTC)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority, signing_key = _authority(directory, now)
-    found = Issued(directory / "server.pem", directory / "server-key.pem", _pem(authority))
-    if not _is_good(found, authority, names, now):
+    issued = Issued(directory / "server.pem", directory / "server-key.pem", _pem(authority))
+    if not _is_good(issued, authority, names, now):
         key = ec.generate_private_key(ec.SECP256R1())
         leaf = _leaf(authority, signing_key, key, names, now)
         # The key first: a certificate without its key would break the next start.
-        write_atomically(found.key, _key_pem(key))
-        write_atomically(found.certificate, _pem(leaf) + _pem(authority))
-    return found
+        write_atomically(issued.key, _key_pem(key))
+        write_atomically(issued.certificate, _pem(leaf) + _pem(authority))
+    return issued
 
 
 def fingerprint(pem: bytes) -> str:
@@ -140,11 +140,11 @@ def _draft(
 
 
 def _is_good(
-    found: Issued, authority: x509.Certificate, names: Sequence[str], now: datetime
+    issued: Issued, authority: x509.Certificate, names: Sequence[str], now: datetime
 ) -> bool:
     try:
-        leaf = x509.load_pem_x509_certificate(found.certificate.read_bytes())
-        key = load_pem_private_key(found.key.read_bytes(), None)
+        leaf = x509.load_pem_x509_certificate(issued.certificate.read_bytes())
+        key = load_pem_private_key(issued.key.read_bytes(), None)
         leaf.verify_directly_issued_by(authority)
         named = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, TypeError, x509.ExtensionNotFound, InvalidSignature):

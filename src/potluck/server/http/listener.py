@@ -54,8 +54,8 @@ class ConnectionBudget:
         if self._most_each is None:
             return {"all": self._most}
         half = self._most // 2
-        each = {who: min(times * self._most_each, half) for who, times in holders(address)}
-        return {"all": self._most, **each}
+        limits = {who: min(times * self._most_each, half) for who, times in holders(address)}
+        return {"all": self._most, **limits}
 
 
 class TcpListener:

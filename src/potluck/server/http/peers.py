@@ -42,8 +42,8 @@ class Peers:
             return None
         scheme = _listed(headers, b"x-forwarded-proto")[-1:]
         nearest = peer[0]
-        for said in reversed(_listed(headers, b"x-forwarded-for")):
-            address = _address(_without_port(said))
+        for hop in reversed(_listed(headers, b"x-forwarded-for")):
+            address = _address(_without_port(hop))
             if address is None:
                 break
             nearest = str(address)

@@ -192,10 +192,10 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._has_begun = False
         self._unread_bytes = 0
-        said = self._peers.client_behind(self.client, self.headers)
-        if said is not None:
-            self.scope["client"] = (said.address, 0)
-            self.scope["scheme"] = said.scheme
+        client = self._peers.client_behind(self.client, self.headers)
+        if client is not None:
+            self.scope["client"] = (client.address, 0)
+            self.scope["scheme"] = client.scheme
         super().on_headers_complete()
         self._asked.append(self.cycle)
         self._enter(ConnectionPhase.BODY)
@@ -253,15 +253,15 @@ def too_many(most: int) -> HeadersTooLarge:
 
 def _refusal(error: httptools.HttpParserError) -> PotluckError:
     """The error that one of our callbacks raised, or invalid HTTP."""
-    said = error.__context__
-    if isinstance(said, HeadersTooLarge | NotSignedIn):
-        return said
+    cause = error.__context__
+    if isinstance(cause, HeadersTooLarge | NotSignedIn):
+        return cause
     return InvalidInput("The request is not valid HTTP/1.1.", "Check for a proxy in between.")
 
 
 def _answer(error: PotluckError, is_secure: bool) -> bytes:
     body = codec.encode_json(problem.to_problem(error))
-    said = [
+    sentences = [
         (b"content-type", problem.CONTENT_TYPE.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
@@ -269,6 +269,6 @@ def _answer(error: PotluckError, is_secure: bool) -> bytes:
         *([(b"www-authenticate", b"Bearer")] if error.status == 401 else []),
         *headers_for(problem.CONTENT_TYPE.encode(), is_secure),
     ]
-    lines = b"".join(name + b": " + value + b"\r\n" for name, value in said)
+    lines = b"".join(name + b": " + value + b"\r\n" for name, value in sentences)
     status = HTTPStatus(error.status)
     return f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() + lines + b"\r\n" + body

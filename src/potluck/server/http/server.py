@@ -50,7 +50,7 @@ class EdgeServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         listeners = [
-            TcpListener(each, self._settings, self._accept_connection) for each in sockets or ()
+            TcpListener(sock, self._settings, self._accept_connection) for sock in sockets or ()
         ]
         self.servers = cast("list[asyncio.Server]", listeners)
         for listener in listeners:

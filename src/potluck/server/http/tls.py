@@ -58,14 +58,14 @@ def open_tls(
         certificate, key = settings.tls_cert, settings.tls_key
         _load_files(context, certificate, key)
         check_private(key, group_may=True)
-        return Tls(context, None, certificate, lambda each: _load_files(each, certificate, key))
+        return Tls(context, None, certificate, lambda hello: _load_files(hello, certificate, key))
     if settings.tls is None:
         return None
     directory = data_directory / _DIRECTORY
 
     def load(context: ssl.SSLContext) -> None:
-        found = authority.ensure_certificate(directory, names())
-        _load_files(context, found.certificate, found.key)
+        issued = authority.ensure_certificate(directory, names())
+        _load_files(context, issued.certificate, issued.key)
 
     load(context)
     issued = authority.ensure_certificate(directory, names())

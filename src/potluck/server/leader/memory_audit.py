@@ -128,20 +128,20 @@ class MemoryAudit:
         return self._services.settings.most_tasks_per_page
 
 
-def _agrees(known: WaitingTask | None, now: WaitingId) -> bool:
-    if known is None:
+def _agrees(before: WaitingTask | None, now: WaitingId) -> bool:
+    if before is None:
         return not now.is_ready
-    return now.is_ready and known.pending == now.pending
+    return now.is_ready and before.pending == now.pending
 
 
-def _is_same(known: NodeSnapshot | None, now: NodeSnapshot) -> bool:
+def _is_same(before: NodeSnapshot | None, now: NodeSnapshot) -> bool:
     """Ignores reliability and expected ends, which change without an event."""
-    if known is None:
+    if before is None:
         return now.node is None and not now.attempts
-    if known.lists != now.lists:
+    if before.lists != now.lists:
         return False
-    attempts = [{attempt.id for attempt in snapshot.attempts} for snapshot in (known, now)]
-    return attempts[0] == attempts[1] and _offer(known.node) == _offer(now.node)
+    attempts = [{attempt.id for attempt in snapshot.attempts} for snapshot in (before, now)]
+    return attempts[0] == attempts[1] and _offer(before.node) == _offer(now.node)
 
 
 def _offer(node: FreeNode | None) -> FreeNode | None:

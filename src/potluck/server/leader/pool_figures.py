@@ -44,9 +44,11 @@ def _contract_gauges(figures: PoolFigures) -> Gauges:
         names.PAYOUT_TRANSACTIONS: {
             (state,): count for state, count in figures.payout_transactions.items()
         },
-        names.CHAIN_LAG: {(each.contract,): each.lag_blocks for each in contracts},
-        names.PAYOUTS_STOPPED: {(each.contract,): each.is_stopped for each in contracts},
-        names.PAYOUT_WAIT: {(each.contract,): each.wait_seconds for each in contracts},
+        names.CHAIN_LAG: {(contract.contract,): contract.lag_blocks for contract in contracts},
+        names.PAYOUTS_STOPPED: {
+            (contract.contract,): contract.is_stopped for contract in contracts
+        },
+        names.PAYOUT_WAIT: {(contract.contract,): contract.wait_seconds for contract in contracts},
     }
 
 

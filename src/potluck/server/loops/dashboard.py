@@ -81,7 +81,7 @@ class DashboardLoop:
 
 def _file_state(path: Path) -> FileState | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return _ABSENT
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -121,12 +121,12 @@ class HealthLoop:
                 self._services.database.reserved_statement() as connection,
             ):
                 asked_at = elapsed_seconds()
-                found = await health.read(connection)
+                database_health = await health.read(connection)
                 answered_at = elapsed_seconds()
         except (Unavailable, TimeoutError):
             return None
-        self._services.clock.adjust(asked_at, answered_at, found.read_at)
-        return found
+        self._services.clock.adjust(asked_at, answered_at, database_health.read_at)
+        return database_health
 
     async def _mark_seen(self) -> None:
         now = elapsed_seconds()
@@ -145,15 +145,15 @@ class HealthLoop:
             ):
                 await write(connection)
 
-    def _database_parts(self, found: health.DatabaseHealth | None) -> dict[str, str]:
-        if found is None:
+    def _database_parts(self, database_health: health.DatabaseHealth | None) -> dict[str, str]:
+        if database_health is None:
             return {"database": _SILENT, "migrations": UNKNOWN, "leader": UNKNOWN}
-        theirs, ours = found.schema_version or "", self._schema_version
-        is_usable = is_compatible(ours, theirs, found.compatible_since)
+        theirs, ours = database_health.schema_version or "", self._schema_version
+        is_usable = is_compatible(ours, theirs, database_health.compatible_since)
         return {
             "database": OK,
             "migrations": OK if is_usable else f"the schema is {theirs}; this server needs {ours}",
-            "leader": OK if found.leader else "no instance leads, so no task starts",
+            "leader": OK if database_health.leader else "no instance leads, so no task starts",
         }
 
     async def _check_live(self) -> dict[str, str]:

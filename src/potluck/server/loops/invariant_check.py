@@ -48,15 +48,15 @@ class InvariantCheckLoop:
             violated = await alerts.list_violated(connection)
         scope = await self._next_scope(violated)
         async with self._services.database.transaction() as connection:
-            found = find_violations(await invariant_snapshot.sample(connection, scope))
+            violations = find_violations(await invariant_snapshot.sample(connection, scope))
         await self._check_sum(LEDGER in violated)
-        found += self._sum_violations
-        for violation in found:
+        violations += self._sum_violations
+        for violation in violations:
             if violation not in self._logged:
                 log.error("invariant violated", sentence=violation.sentence)
-        self._services.metrics.violations.inc(len(found))
-        self._logged = set(found)
-        self._findings.note_violations(tuple(found))
+        self._services.metrics.violations.inc(len(violations))
+        self._logged = set(violations)
+        self._findings.note_violations(tuple(violations))
 
     async def _check_sum(self, is_violated: bool) -> None:
         """Reads the whole ledger, so only from time to time, unless it did not add up."""

@@ -57,17 +57,17 @@ class RetentionLoop:
         self._services = services
 
     async def run_once(self) -> None:
-        for forget, kept in {**_KEPT, **_retention_times(self._services.settings)}.items():
-            await _run_step(forget.__module__, self._forget_all(forget, kept))
+        for forget, retention in {**_KEPT, **_retention_times(self._services.settings)}.items():
+            await _run_step(forget.__module__, self._forget_all(forget, retention))
         for duty in (evict_once, withdraw_invite, close_streams_once):
             await _run_step(duty.__module__, duty(self._services))
         await asyncio.sleep(self._services.settings.tidy_seconds)
 
-    async def _forget_all(self, forget: _Forget, kept: timedelta) -> None:
+    async def _forget_all(self, forget: _Forget, retention: timedelta) -> None:
         gone = _BATCH
         while gone == _BATCH:
             async with self._services.database.transaction() as connection:
-                gone = await forget(connection, kept, _BATCH)
+                gone = await forget(connection, retention, _BATCH)
 
 
 async def _run_step(what: str, step: Awaitable[None]) -> None:

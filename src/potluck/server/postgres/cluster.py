@@ -88,10 +88,10 @@ def _last_line(path: Path) -> str:
 
 
 def _check_version(cluster: Cluster) -> None:
-    found = (cluster.data / "PG_VERSION").read_text().strip()
-    if found != MAJOR_VERSION:
+    version = (cluster.data / "PG_VERSION").read_text().strip()
+    if version != MAJOR_VERSION:
         raise StartFailed(
-            f"{cluster.data} was written by PostgreSQL {found}; this is {MAJOR_VERSION}.",
-            f"Migrate the data with pg_upgrade or pg_dump, or run your own PostgreSQL {found} on it"
-            " with --database-url.",
+            f"{cluster.data} was written by PostgreSQL {version}; this is {MAJOR_VERSION}.",
+            "Migrate the data with pg_upgrade or pg_dump, or run your own"
+            f" PostgreSQL {version} on it with --database-url.",
         )

@@ -186,8 +186,8 @@ class EmbeddedPostgres:
     def _last_words(self) -> str:
         written = sorted(self._log_directory.glob("*.log"), key=lambda file: file.stat().st_mtime)
         for file in reversed(written):
-            if found := _CAUSE.findall(file.read_text(errors="replace")):
-                return str(found[-1])
+            if causes := _CAUSE.findall(file.read_text(errors="replace")):
+                return str(causes[-1])
         return "it gave no reason."
 
     @property

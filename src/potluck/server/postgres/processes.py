@@ -18,9 +18,9 @@ _POLL_SECONDS = 0.02
 def find_processes(data: Path) -> list[psutil.Process]:
     """All processes of this cluster, the postmaster first."""
     place = data.resolve()
-    found = [each for each in psutil.process_iter() if _works_in(each, place)]
-    pids = {each.pid for each in found}
-    return sorted(found, key=lambda each: _parent(each) in pids)
+    processes = [process for process in psutil.process_iter() if _works_in(process, place)]
+    pids = {process.pid for process in processes}
+    return sorted(processes, key=lambda process: _parent(process) in pids)
 
 
 async def shut_down(

@@ -41,9 +41,9 @@ def find_program(name: str) -> Path:
     # Only the location of the package is needed: importing it would only cost time.
     spec = importlib.util.find_spec(_PACKAGE)
     for place in (spec.submodule_search_locations or []) if spec else []:
-        found = Path(place) / _INSTALLATION / "bin" / name
-        if found.exists():
-            return found
+        program = Path(place) / _INSTALLATION / "bin" / name
+        if program.exists():
+            return program
     raise PartMissing(
         f"PostgreSQL's program {name} is not installed.",
         f"Use your own PostgreSQL with --database-url. Or: {install_hint('server')}",

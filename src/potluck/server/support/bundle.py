@@ -64,15 +64,15 @@ class SupportBundle:
         return list(texts)
 
     def _secrets(self) -> set[str]:
-        found = secrets_of(self._settings, self._variables)
+        secrets = secrets_of(self._settings, self._variables)
         try:
-            found.update(key.hex() for key in key_place(self._settings).read().keys)
+            secrets.update(key.hex() for key in key_place(self._settings).read().keys)
         except PotluckError as error:
             self.failures["encryption key"] = error.detail
         password = self._settings.data_directory / "postgres" / "cluster" / "password"
         if password.is_file():
-            found.add(password.read_text().strip())
-        return found
+            secrets.add(password.read_text().strip())
+        return secrets
 
     async def _texts(self) -> dict[str, str]:
         parts: dict[str, Part] = {
@@ -96,7 +96,10 @@ class SupportBundle:
         return texts
 
     async def _about(self) -> dict[str, Any]:
-        packages = {each.name: each.version for each in importlib.metadata.distributions()}
+        packages = {
+            distribution.name: distribution.version
+            for distribution in importlib.metadata.distributions()
+        }
         return {
             "potluck": __version__,
             "python": platform.python_version(),

@@ -39,7 +39,7 @@ def _shown(name: str, value: Any) -> Any:
             return value
         case str() if name in _ADDRESSES:
             return redact_address(value)
-        case tuple() if all(isinstance(each, int) for each in value):
+        case tuple() if all(isinstance(item, int) for item in value):
             return list(value)
     return "(set)" if value else "(not set)"
 
@@ -53,14 +53,14 @@ def redact_address(url: str) -> str:
 
 def secrets_of(settings: ServerSettings, variables: Mapping[str, str]) -> set[str]:
     """Values that must not appear anywhere."""
-    found = {settings.encryption_key or "", settings.encryption_key_command or ""}
-    found.update((*settings.alert_urls, settings.sentry_dsn or ""))
+    secrets = {settings.encryption_key or "", settings.encryption_key_command or ""}
+    secrets.update((*settings.alert_urls, settings.sentry_dsn or ""))
     for name in _ADDRESSES:
-        found.update(_of_address(getattr(settings, name) or ""))
+        secrets.update(_of_address(getattr(settings, name) or ""))
     for url in settings.chain_rpc_urls.values():
-        found.update((urlsplit(url).path.strip("/"), *_of_address(url)))
-    found.update(value for name, value in variables.items() if _is_secret_name(name))
-    return {value for value in found if len(value) >= _SHORTEST}
+        secrets.update((urlsplit(url).path.strip("/"), *_of_address(url)))
+    secrets.update(value for name, value in variables.items() if _is_secret_name(name))
+    return {value for value in secrets if len(value) >= _SHORTEST}
 
 
 def _of_address(url: str) -> Iterable[str]:

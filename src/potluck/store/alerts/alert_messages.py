@@ -62,6 +62,6 @@ async def mark_failed(
     return is_given_up
 
 
-async def delete_old(connection: Connection, kept: timedelta, limit: int) -> int:
-    gone: int = await connection.fetchval(*_sql.delete_old_messages(kept=kept, limit=limit))
+async def delete_old(connection: Connection, retention: timedelta, limit: int) -> int:
+    gone: int = await connection.fetchval(*_sql.delete_old_messages(kept=retention, limit=limit))
     return gone

@@ -31,11 +31,11 @@ async def list_open(connection: Connection) -> list[Alert]:
 
 async def store_step(connection: Connection, step: AlertStep) -> None:
     new = [alert for alert in step.changed if alert.id is None]
-    known = [alert for alert in step.changed if alert.id is not None]
+    known_alerts = [alert for alert in step.changed if alert.id is not None]
     if new:
         await connection.execute(*_sql.add(alerts=new))
-    if known:
-        await connection.execute(*_sql.change(alerts=known))
+    if known_alerts:
+        await connection.execute(*_sql.change(alerts=known_alerts))
     if step.dropped:
         await connection.execute(*_sql.drop(ids=[alert.id for alert in step.dropped]))
 
@@ -64,8 +64,8 @@ async def mark_notified(connection: Connection, alerts: Sequence[Alert], now: da
 
 async def latest_id(connection: Connection, name: AlertName) -> int:
     """Zero if there is none."""
-    found: int = await connection.fetchval(*_sql.latest_id(name=name))
-    return found
+    latest_id: int = await connection.fetchval(*_sql.latest_id(name=name))
+    return latest_id
 
 
 async def page(connection: Connection, before: int, limit: int) -> list[AlertView]:
@@ -105,10 +105,10 @@ async def end_silence(connection: Connection, silence_id: str) -> bool:
     return await connection.fetchval(*_sql.end_silence(silence_id=silence_id)) is not None
 
 
-async def delete_old(connection: Connection, kept: timedelta, limit: int) -> int:
+async def delete_old(connection: Connection, retention: timedelta, limit: int) -> int:
     """Resolved alerts, and with them silences that have ended."""
-    await connection.execute(*_sql.delete_old_silences(kept=kept, limit=limit))
-    gone: int = await connection.fetchval(*_sql.delete_old(kept=kept, limit=limit))
+    await connection.execute(*_sql.delete_old_silences(kept=retention, limit=limit))
+    gone: int = await connection.fetchval(*_sql.delete_old(kept=retention, limit=limit))
     return gone
 
 

@@ -33,9 +33,9 @@ async def list_latest(connection: Connection, limit: int) -> list[ErrorGroup]:
     return [ErrorGroup(**dict(row)) for row in rows]
 
 
-async def delete_old(connection: Connection, kept: timedelta, limit: int) -> int:
+async def delete_old(connection: Connection, retention: timedelta, limit: int) -> int:
     """Old ones, and the least recent if there are too many."""
     gone: int = await connection.fetchval(
-        *_sql.delete_old(kept=kept, limit=limit, most=_MOST_GROUPS)
+        *_sql.delete_old(kept=retention, limit=limit, most=_MOST_GROUPS)
     )
     return gone

@@ -63,8 +63,8 @@ async def list_readings(connection: Connection, age: timedelta) -> tuple[Instanc
     return tuple(codec.decode_json(row["reading"], InstanceReading) for row in rows)
 
 
-async def delete_old_readings(connection: Connection, kept: timedelta, limit: int) -> int:
-    gone: int = await connection.fetchval(*_sql.delete_old_readings(kept=kept, limit=limit))
+async def delete_old_readings(connection: Connection, retention: timedelta, limit: int) -> int:
+    gone: int = await connection.fetchval(*_sql.delete_old_readings(kept=retention, limit=limit))
     return gone
 
 
@@ -77,6 +77,6 @@ async def count_terms(connection: Connection, age: timedelta) -> int:
     return count
 
 
-async def delete_old_terms(connection: Connection, kept: timedelta, limit: int) -> int:
-    gone: int = await connection.fetchval(*_sql.delete_old_terms(kept=kept, limit=limit))
+async def delete_old_terms(connection: Connection, retention: timedelta, limit: int) -> int:
+    gone: int = await connection.fetchval(*_sql.delete_old_terms(kept=retention, limit=limit))
     return gone

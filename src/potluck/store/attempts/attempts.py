@@ -338,10 +338,10 @@ async def append_log(
     connection: Connection, attempt_id: AttemptId, offset: int, pieces: int, size_bytes: int
 ) -> bool:
     """Counts the pieces; False if they were counted already, or the attempt has ended."""
-    found = await connection.fetchval(
+    accepted_id = await connection.fetchval(
         *_sql.append_log(attempt_id=attempt_id, offset=offset, pieces=pieces, size_bytes=size_bytes)
     )
-    return found is not None
+    return accepted_id is not None
 
 
 async def log_of_task(

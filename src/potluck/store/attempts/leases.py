@@ -216,8 +216,8 @@ async def read_heartbeat_gaps(
 
 async def grant_grace(connection: Connection, leadership: Leadership, grace: Grace) -> bool:
     """Whether this term still runs; if so, stores the grace and extends the leases."""
-    found = await connection.fetchval(*_sql.forgive(leadership=leadership, grace=grace))
-    if found is None:
+    forgiven_count = await connection.fetchval(*_sql.forgive(leadership=leadership, grace=grace))
+    if forgiven_count is None:
         return False
     await connection.execute(*_sql.prolong(grace=grace))
     return True

@@ -64,8 +64,8 @@ async def get_accepted(connection: Connection, key: ContractKey) -> StoredRoot |
 
 
 async def has_root(connection: Connection, key: ContractKey, number: int, root: bytes) -> bool:
-    found: bool = await connection.fetchval(*_sql.has_root(key=key, number=number, root=root))
-    return found
+    has_root: bool = await connection.fetchval(*_sql.has_root(key=key, number=number, root=root))
+    return has_root
 
 
 async def list_of_epochs(connection: Connection, epochs: Sequence[int]) -> list[RootOfEpoch]:
@@ -75,8 +75,8 @@ async def list_of_epochs(connection: Connection, epochs: Sequence[int]) -> list[
 
 async def has_unassigned(connection: Connection) -> bool:
     """Whether there are rewards for a root, and no epoch is being closed."""
-    found: bool = await connection.fetchval(*_sql.has_unassigned())
-    return found
+    has_unassigned: bool = await connection.fetchval(*_sql.has_unassigned())
+    return has_unassigned
 
 
 async def list_unassigned(connection: Connection, limit: int) -> list[AssignedReward]:

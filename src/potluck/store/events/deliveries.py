@@ -65,8 +65,8 @@ async def read_clock(connection: Connection) -> datetime:
 
 
 async def has_webhooks(connection: Connection) -> bool:
-    found: bool = await connection.fetchval(*_sql.is_any())
-    return found
+    is_any: bool = await connection.fetchval(*_sql.is_any())
+    return is_any
 
 
 async def lock_lagging(
@@ -214,10 +214,10 @@ async def make_due(
     connection: Connection, webhook_id: str, delivery_id: str, now: datetime
 ) -> str | None:
     """Makes a waiting delivery of the same event due now; its id, if there is one."""
-    found: str | None = await connection.fetchval(
+    queued_id: str | None = await connection.fetchval(
         *_sql.hurry(webhook_id=webhook_id, delivery_id=delivery_id, now=now)
     )
-    return found
+    return queued_id
 
 
 async def make_webhook_due(connection: Connection, webhook_id: str, now: datetime) -> None:

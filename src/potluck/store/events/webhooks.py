@@ -61,8 +61,8 @@ async def add(
 async def count(connection: Connection, account_id: AccountId) -> int:
     """Locks the account, so that no other webhook is added in the meantime."""
     await connection.execute(*_sql.lock_account(account_id=account_id))
-    found: int = await connection.fetchval(*_sql.count(account_id=account_id))
-    return found
+    count: int = await connection.fetchval(*_sql.count(account_id=account_id))
+    return count
 
 
 async def of_account(
@@ -108,10 +108,10 @@ async def pause(
     connection: Connection, webhook_id: str, now: datetime, reason: PauseReason, detail: str
 ) -> bool:
     """Whether it was not paused before."""
-    found = await connection.fetchval(
+    paused_id = await connection.fetchval(
         *_sql.pause(webhook_id=webhook_id, now=now, reason=reason, detail=detail)
     )
-    return found is not None
+    return paused_id is not None
 
 
 async def resume(

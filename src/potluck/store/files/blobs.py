@@ -79,7 +79,7 @@ async def extend_pin(
     connection: Connection, account_id: AccountId, blob: BlobRef, pin: timedelta
 ) -> bool:
     """Whether the account has these bytes; if so, they are kept longer."""
-    found = await connection.fetchval(
+    renewed_hash = await connection.fetchval(
         *_sql.renew(
             account_id=account_id,
             sha256=bytes.fromhex(blob.sha256),
@@ -87,7 +87,7 @@ async def extend_pin(
             pin_duration=pin,
         )
     )
-    return found is not None
+    return renewed_hash is not None
 
 
 async def lock_claims(
@@ -168,8 +168,8 @@ async def find_sender(
 async def lock_sender(connection: Connection, sender: SendingAttempt) -> bool:
     """Whether the attempt is live; locks it."""
     await connection.execute(*_sql.lock_task_of_sender(attempt_id=sender.attempt_id))
-    found = await connection.fetchval(*_sql.lock_sender(sender=sender))
-    return found is not None
+    locked_sender = await connection.fetchval(*_sql.lock_sender(sender=sender))
+    return locked_sender is not None
 
 
 async def hold_sent(

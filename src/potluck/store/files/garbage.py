@@ -11,10 +11,12 @@ _sql = load("garbage")
 
 
 async def tasks_to_clear(
-    connection: Connection, kept: timedelta, most: int, but: Sequence[TaskId]
+    connection: Connection, retention: timedelta, most: int, but: Sequence[TaskId]
 ) -> list[TaskId]:
     """Tasks whose retention time has passed, oldest first, except for `but`."""
-    rows = await connection.fetch(*_sql.to_clear(older_than=kept, limit=most, excluded_ids=but))
+    rows = await connection.fetch(
+        *_sql.to_clear(older_than=retention, limit=most, excluded_ids=but)
+    )
     return [row["id"] for row in rows]
 
 
@@ -40,9 +42,9 @@ async def clear_task(connection: Connection, task_id: TaskId, most: int) -> bool
     return True
 
 
-async def delete_held(connection: Connection, kept: timedelta) -> None:
+async def delete_held(connection: Connection, retention: timedelta) -> None:
     """Blobs sent by attempts that ended this long ago without naming their purpose."""
-    await connection.execute(*_sql.forget_held(older_than=kept))
+    await connection.execute(*_sql.forget_held(older_than=retention))
 
 
 async def accounts_to_check(connection: Connection, most: int) -> list[AccountId]:

@@ -83,8 +83,8 @@ async def count_part(connection: Connection, upload_id: str, number: int) -> Sto
 
 async def finish(connection: Connection, upload_id: str, *, is_wrong: bool) -> bool:
     """False if it is not in progress: it was finished by another call, or abandoned."""
-    found = await connection.fetchval(*_sql.finish(upload_id=upload_id, is_wrong=is_wrong))
-    return found is not None
+    finished_id = await connection.fetchval(*_sql.finish(upload_id=upload_id, is_wrong=is_wrong))
+    return finished_id is not None
 
 
 async def find_finished(connection: Connection, upload_id: str) -> StoredUpload | None:
@@ -96,21 +96,23 @@ async def abandon(connection: Connection, upload_id: str) -> None:
     await connection.execute(*_sql.give_up(upload_id=upload_id))
 
 
-async def delete_finished(connection: Connection, kept: timedelta) -> None:
-    await connection.execute(*_sql.forget_finished(older_than=kept))
+async def delete_finished(connection: Connection, retention: timedelta) -> None:
+    await connection.execute(*_sql.forget_finished(older_than=retention))
 
 
 async def list_idle(
-    connection: Connection, kept: timedelta, most: int
+    connection: Connection, retention: timedelta, most: int
 ) -> list[tuple[str, AccountId]]:
-    rows = await connection.fetch(*_sql.idle(older_than=kept, limit=most))
+    rows = await connection.fetch(*_sql.idle(older_than=retention, limit=most))
     return [(row["id"], row["account_id"]) for row in rows]
 
 
-async def drop_idle(connection: Connection, upload_id: str, kept: timedelta) -> bool:
+async def drop_idle(connection: Connection, upload_id: str, retention: timedelta) -> bool:
     """False if another part arrived; the caller has locked the account's use."""
-    found = await connection.fetchval(*_sql.drop_idle(upload_id=upload_id, older_than=kept))
-    return found is not None
+    dropped_id = await connection.fetchval(
+        *_sql.drop_idle(upload_id=upload_id, older_than=retention)
+    )
+    return dropped_id is not None
 
 
 async def find_active_ids(connection: Connection, upload_ids: list[str]) -> set[str]:

@@ -55,8 +55,8 @@ async def by_id(connection: Connection, account_id: AccountId) -> Account | None
 
 
 async def has_admin(connection: Connection) -> bool:
-    found: bool = await connection.fetchval(*_sql.has_admin())
-    return found
+    has_admin: bool = await connection.fetchval(*_sql.has_admin())
+    return has_admin
 
 
 async def is_last_admin(connection: Connection, account_id: AccountId) -> bool:

@@ -71,8 +71,8 @@ async def record_use(connection: Connection, key_id: str) -> bool:
 async def count(connection: Connection, account_id: AccountId) -> int:
     """How many are valid. Locks the account, so that no other key is added in the meantime."""
     await connection.execute(*_sql.lock_account(account_id=account_id))
-    found: int = await connection.fetchval(*_sql.count(account_id=account_id))
-    return found
+    count: int = await connection.fetchval(*_sql.count(account_id=account_id))
+    return count
 
 
 async def of_account(

@@ -97,8 +97,8 @@ async def lock_active(connection: Connection, node_key_id: str) -> bool:
 
 
 async def address(connection: Connection, node_key_id: str) -> str:
-    found: str = await connection.fetchval(*_sql.address(node_key_id=node_key_id))
-    return found
+    address: str = await connection.fetchval(*_sql.address(node_key_id=node_key_id))
+    return address
 
 
 async def record_use(connection: Connection, node_key_id: str) -> bool:
@@ -118,10 +118,10 @@ async def of_account(
 
 async def revoke(connection: Connection, node_key_id: str, account_id: AccountId) -> str | None:
     """The key's address; None if there was nothing to revoke."""
-    found: str | None = await connection.fetchval(
+    revoked_key: str | None = await connection.fetchval(
         *_sql.revoke(node_key_id=node_key_id, account_id=account_id)
     )
-    return found
+    return revoked_key
 
 
 def _values(delegation: Delegation, machine: str) -> dict[str, Any]:

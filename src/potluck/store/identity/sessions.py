@@ -63,15 +63,15 @@ async def rotate(
     again, as long as `next_hash` is its successor and was not used. The session of a suspended
     account stays unchanged: the account may be resumed.
     """
-    found = await find_by_refresh(connection, used_hash, browser_grace is not None)
-    if found is None or found.account.suspended_at is not None:
-        return found
-    session_id, account = found.session_id, found.account
+    session = await find_by_refresh(connection, used_hash, browser_grace is not None)
+    if session is None or session.account.suspended_at is not None:
+        return session
+    session_id, account = session.session_id, session.account
     if await connection.fetchval(*_sql.mark_refresh(refresh_hash=used_hash)) is None:
         if browser_grace is not None and await connection.fetchval(
             *_sql.is_just_used(refresh_hash=used_hash, next_hash=next_hash, grace=browser_grace)
         ):
-            return found
+            return session
         await revoke(connection, session_id, account.id)
         return Refreshed(session_id, account, was_reused=True)
     await connection.execute(*_sql.add_refresh(refresh_hash=next_hash, session_id=session_id))

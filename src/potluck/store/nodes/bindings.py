@@ -49,8 +49,8 @@ def _claim(uuid: str, account_id: AccountId) -> dict[str, str]:
 
 
 async def lock(connection: Connection, uuid: str) -> Binding | None:
-    found = await connection.fetchval(*_sql.lock(uuid=uuid))
-    return None if found is None else Binding(uuid, AccountId(found))
+    owner_id = await connection.fetchval(*_sql.lock(uuid=uuid))
+    return None if owner_id is None else Binding(uuid, AccountId(owner_id))
 
 
 async def has_lapsed(connection: Connection, binding: Binding, after: timedelta) -> bool:

@@ -57,14 +57,14 @@ async def find_registered(
     connection: Connection, owner: Owner, node_id: NodeId | None
 ) -> NodeId | None:
     """The node that this key registered before, regardless of the id the machine sent."""
-    found = await connection.fetchval(*_sql.known(owner=owner, node_id=node_id))
-    return None if found is None else NodeId(found)
+    node = await connection.fetchval(*_sql.known(owner=owner, node_id=node_id))
+    return None if node is None else NodeId(node)
 
 
 async def find_by_key(connection: Connection, node_key_id: str) -> NodeId | None:
     """The node that a key speaks for, unless it has left."""
-    found = await connection.fetchval(*_sql.of_key(node_key_id=node_key_id))
-    return None if found is None else NodeId(found)
+    node = await connection.fetchval(*_sql.of_key(node_key_id=node_key_id))
+    return None if node is None else NodeId(node)
 
 
 async def register(
@@ -105,10 +105,10 @@ async def mark_seen(
 ) -> None:
     """Marks the node as seen; skips the write if it was seen within `precision_seconds`."""
     precision = timedelta(seconds=precision_seconds)
-    found = await connection.fetchval(
+    row = await connection.fetchval(
         *_sql.hear(node_id=node_id, owner=owner, min_heartbeat_age=precision)
     )
-    if found is None:
+    if row is None:
         raise no_such_node(node_id)
 
 

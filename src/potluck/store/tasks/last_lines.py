@@ -17,7 +17,7 @@ ITEM_LINES = ("failed_items", "sealed_last_lines")
 
 def seal_attempts(vault: Vault, changes: Sequence[AttemptChange]) -> list[bytes | None]:
     """None for those that wrote nothing, or succeeded."""
-    return [_seal(vault, ATTEMPT_LINES, each.attempt.id, each.last_lines) for each in changes]
+    return [_seal(vault, ATTEMPT_LINES, change.attempt.id, change.last_lines) for change in changes]
 
 
 def seal_items(

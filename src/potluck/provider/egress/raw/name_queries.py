@@ -43,11 +43,11 @@ def read_query(data: bytes) -> NameQuery | None:
 
 
 def write_answer(query: NameQuery, code: int, addresses: Sequence[IPv4Address] = ()) -> bytes:
-    found = addresses[:_MOST_ADDRESSES] if query.kind == A else ()
+    answers = addresses[:_MOST_ADDRESSES] if query.kind == A else ()
     flags = _RESPONSE | _RECURSION_AVAILABLE | query.flags & _RECURSION_DESIRED | code
-    head = query.number + struct.pack(">HHHHH", flags, 1, len(found), 0, 0)
+    head = query.number + struct.pack(">HHHHH", flags, 1, len(answers), 0, 0)
     records = b"".join(
         struct.pack(">HHHIH", _POINTER_TO_QUESTION, A, _IN, 0, 4) + address.packed
-        for address in found
+        for address in answers
     )
     return head + query.question + records

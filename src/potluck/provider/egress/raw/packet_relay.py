@@ -238,9 +238,11 @@ class PacketRelay:
                 self._check.set_own(addresses)
             case FoundAddresses(number=number, addresses=addresses):
                 query, sender = self._lookups.pop(number)
-                known = tuple(map(ip_address, addresses or ()))
-                found = [address for address in known if isinstance(address, IPv4Address)]
-                self._answer(query, sender, NO_NAME if addresses is None else NO_ERROR, found)
+                parsed = tuple(map(ip_address, addresses or ()))
+                ipv4_addresses = [address for address in parsed if isinstance(address, IPv4Address)]
+                self._answer(
+                    query, sender, NO_NAME if addresses is None else NO_ERROR, ipv4_addresses
+                )
 
     def _take_query(self) -> None:
         data, sender = self._names.recvfrom(1024)
@@ -263,10 +265,10 @@ class PacketRelay:
         query: NameQuery,
         sender: tuple[str, int],
         code: int,
-        found: list[IPv4Address] | None = None,
+        addresses: list[IPv4Address] | None = None,
     ) -> None:
         try:
-            self._names.sendto(write_answer(query, code, found or ()), sender)
+            self._names.sendto(write_answer(query, code, addresses or ()), sender)
         except OSError:
             return  # the program has ended
 

@@ -94,8 +94,8 @@ class RawService:
         """As the proxy does: public names only. Addresses are checked packet by packet."""
         try:
             check_public_name(name)
-            found = await self._names.addresses(f"{name}.", 0, self._name)
-            return tuple(str(ip_address(text)) for text in found)
+            addresses = await self._names.addresses(f"{name}.", 0, self._name)
+            return tuple(str(ip_address(text)) for text in addresses)
         except (InvalidInput, OSError, UnicodeError, ValueError, Busy):
             return None
 

@@ -18,14 +18,14 @@ _IN_STREAMS: list[Any] = [FollowEvent, EventGap]
 
 
 def document(app: Litestar) -> dict[str, Any]:
-    found = operations(app)
-    choices = [kind for each in found for kind in each.choices]
-    requests = _unique([each.request for each in found] + choices)
-    answers = _unique([each.answer for each in found])
+    declared = operations(app)
+    choices = [kind for operation in declared for kind in operation.choices]
+    requests = _unique([operation.request for operation in declared] + choices)
+    answers = _unique([operation.answer for operation in declared])
     schemas = Schemas(requests, [*answers, Problem, *_IN_STREAMS])
     paths: dict[str, dict[str, Schema]] = {}
-    for each in found:
-        paths.setdefault(each.path, {})[each.method] = described(each, schemas)
+    for operation in declared:
+        paths.setdefault(operation.path, {})[operation.method] = described(operation, schemas)
     return {
         **about.opening(),
         "tags": [
@@ -51,9 +51,13 @@ def operations(app: Litestar) -> list[Described]:
     }
     paths = app.openapi_schema.to_schema()["paths"]
     return [
-        Described(each, handlers[each.name], paths[each.route.path][each.route.method.lower()])
-        for each in OPERATIONS.values()
-        if each.area.is_documented
+        Described(
+            operation,
+            handlers[operation.name],
+            paths[operation.route.path][operation.route.method.lower()],
+        )
+        for operation in OPERATIONS.values()
+        if operation.area.is_documented
     ]
 
 

@@ -70,30 +70,30 @@ class Described(Struct, frozen=True):
 
 def described(operation: Described, schemas: Schemas) -> Schema:
     declared = operation.declared
-    found: Schema = {
+    described: Schema = {
         "tags": [declared.area.name],
         "summary": declared.title,
         "description": _description(operation),
         "operationId": declared.name,
     }
     if not declared.scopes:
-        found["security"] = []
+        described["security"] = []
     listed = parameters(operation.described)
     if _has_etag(operation):
         listed.append(about.IF_NONE_MATCH)
     if listed:
-        found["parameters"] = listed
+        described["parameters"] = listed
     if body := _body(operation, schemas):
-        found["requestBody"] = body
-    return {**found, "responses": _responses(operation, schemas)}
+        described["requestBody"] = body
+    return {**described, "responses": _responses(operation, schemas)}
 
 
 def _description(operation: Described) -> str:
     """The handler's docstring, and the required scope."""
-    said = str(operation.described.get("description", ""))
+    description = str(operation.described.get("description", ""))
     scopes = " or ".join(f"`{scope}`" for scope in operation.declared.scopes)
     needs = f"Requires the scope {scopes}." if scopes else "Requires no credential."
-    return f"{said}\n\n{needs}".strip()
+    return f"{description}\n\n{needs}".strip()
 
 
 def _kinds(field: FieldDefinition) -> list[Any]:
@@ -121,9 +121,9 @@ def _media(schema: Schema, example: Any) -> Schema:
 
 
 def _responses(operation: Described, schemas: Schemas) -> Schema:
-    found: dict[str, Schema] = {_status(operation): _success(operation, schemas)}
+    responses: dict[str, Schema] = {_status(operation): _success(operation, schemas)}
     if _has_etag(operation):
-        found["304"] = {"description": "Not modified.", "headers": {"ETag": about.ETAG}}
+        responses["304"] = {"description": "Not modified.", "headers": {"ETag": about.ETAG}}
     names = operation.described.get("parameters", [])
     wanted = problems.expected(
         is_open=not operation.declared.scopes,
@@ -131,12 +131,12 @@ def _responses(operation: Described, schemas: Schemas) -> Schema:
         has_body="requestBody" in operation.described,
         # Unknown names are refused, also where an operation takes none.
         takes_input=operation.path.startswith(routes.PREFIX),
-        has_name=any(each["in"] == "path" for each in names),
+        has_name=any(parameter["in"] == "path" for parameter in names),
     )
     problem, errors = schemas.of_answer(Problem), operation.declared.errors
-    return found | {
-        str(each): problems.response(each, errors, problem)
-        for each in sorted({*wanted, *(kind.status for kind in errors)})
+    return responses | {
+        str(status): problems.response(status, errors, problem)
+        for status in sorted({*wanted, *(kind.status for kind in errors)})
     }
 
 
@@ -147,9 +147,9 @@ def _status(operation: Described) -> str:
 def _success(operation: Described, schemas: Schemas) -> Schema:
     if operation.answer is not None:
         schema = schemas.of_answer(operation.answer)
-        said = _words(schema, schemas)
+        description = _words(schema, schemas)
         content = {_JSON: _media(schema, _whole(operation.declared.response))}
-        return {"description": said, **_headers(operation), "content": content}
+        return {"description": description, **_headers(operation), "content": content}
     if operation.is_stream:
         content = {_STREAM: _media(_TEXT, operation.declared.response)}
         return {"description": "A stream of events.", "content": content}
@@ -166,14 +166,16 @@ def _success(operation: Described, schemas: Schemas) -> Schema:
 def _words(schema: Schema, schemas: Schemas) -> str:
     """The first paragraph of the response type's description."""
     name = schema.get("$ref", "").rpartition("/")[2]
-    said = str(schemas.components.get(name, {}).get("description", ""))
-    return said.partition("\n\n")[0].replace("\n", " ") or "Done."
+    description = str(schemas.components.get(name, {}).get("description", ""))
+    return description.partition("\n\n")[0].replace("\n", " ") or "Done."
 
 
 def _headers(operation: Described) -> Schema:
     if not _has_etag(operation):
         return {}
-    is_page = any(each["name"] == "cursor" for each in operation.described.get("parameters", []))
+    is_page = any(
+        parameter["name"] == "cursor" for parameter in operation.described.get("parameters", [])
+    )
     return {"headers": {"ETag": about.ETAG, **({"Link": about.LINK} if is_page else {})}}
 
 
@@ -184,13 +186,13 @@ def _whole(value: Any) -> Any:
 def _as_typed(value: Any) -> Any:
     """A request as a client would write it: without fields that have their default."""
     if not isinstance(value, Struct):
-        return [_as_typed(each) for each in value] if isinstance(value, tuple) else _plain(value)
+        return [_as_typed(item) for item in value] if isinstance(value, tuple) else _plain(value)
     config = value.__struct_config__
-    said = {field.encode_name: getattr(value, field.name) for field in _fields_with_values(value)}
+    values = {field.encode_name: getattr(value, field.name) for field in _fields_with_values(value)}
     if config.array_like:
-        return [_as_typed(each) for each in said.values()]
+        return [_as_typed(item) for item in values.values()]
     tag = {} if config.tag_field is None else {config.tag_field: config.tag}
-    return tag | {name: _as_typed(each) for name, each in said.items()}
+    return tag | {name: _as_typed(item) for name, item in values.items()}
 
 
 def _fields_with_values(value: Struct) -> list[msgspec.structs.FieldInfo]:

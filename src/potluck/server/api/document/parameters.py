@@ -39,24 +39,24 @@ _SAID = {
 }
 
 
-def parameters(said: dict[str, Any]) -> list[Schema]:
-    return [_parameter(each) for each in said.get("parameters", [])]
+def parameters(described: dict[str, Any]) -> list[Schema]:
+    return [_parameter(parameter) for parameter in described.get("parameters", [])]
 
 
-def _parameter(given: dict[str, Any]) -> Schema:
-    name, place = given["name"], given["in"]
-    found: Schema = {"name": name, "in": place, "required": given.get("required", False)}
+def _parameter(described: dict[str, Any]) -> Schema:
+    name, place = described["name"], described["in"]
+    parameter: Schema = {"name": name, "in": place, "required": described.get("required", False)}
     if place == "path" and name in IN_PATHS:
         named = IN_PATHS[name]
         return {
-            **found,
+            **parameter,
             "description": named.description,
             "schema": {"type": "string"},
             "example": named.example,
         }
-    if description := given.get("description") or _SAID.get(name):
-        found["description"] = description
-    return {**found, "schema": _tidied(given["schema"])}
+    if description := described.get("description") or _SAID.get(name):
+        parameter["description"] = description
+    return {**parameter, "schema": _tidied(described["schema"])}
 
 
 def _tidied(schema: dict[str, Any]) -> Schema:
@@ -64,12 +64,12 @@ def _tidied(schema: dict[str, Any]) -> Schema:
     choices = schema.get("oneOf", [])
     beside = {key: value for key, value in schema.items() if key != "oneOf"}
     if choices:
-        (only,) = [each for each in choices if each != {"type": "null"}]
+        (only,) = [choice for choice in choices if choice != {"type": "null"}]
         return _tidied({**only, **beside})
-    found = {key: _whole(value) for key, value in beside.items()}
-    if isinstance(pattern := found.get("pattern"), str):
-        found["pattern"] = portable_pattern(pattern)
-    return found
+    merged = {key: _whole(value) for key, value in beside.items()}
+    if isinstance(pattern := merged.get("pattern"), str):
+        merged["pattern"] = portable_pattern(pattern)
+    return merged
 
 
 def _whole(value: Any) -> Any:

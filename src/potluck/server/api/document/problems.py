@@ -29,8 +29,8 @@ def responses(schema: Schema) -> dict[str, Schema]:
     """One response for each status, by name; `schema` is that of a problem."""
     return {
         usual[0].__name__: _response(status, usual, schema)
-        for status, found in _by_status().items()
-        if (usual := [kind for kind in found if kind not in _DECLARED])
+        for status, errors in _by_status().items()
+        if (usual := [kind for kind in errors if kind not in _DECLARED])
     }
 
 
@@ -48,30 +48,30 @@ def expected(
     is_open: bool, is_read: bool, has_body: bool, takes_input: bool, has_name: bool
 ) -> set[int]:
     """The statuses that any operation of this shape may return; of 5xx only 503 is documented."""
-    found = {406, 429, 431, 503}
+    statuses = {406, 429, 431, 503}
     if not is_read:
-        found |= {412}
+        statuses |= {412}
     if not is_open:
-        found |= {401, 403}
+        statuses |= {401, 403}
     if takes_input:
-        found |= {400, 426}
+        statuses |= {400, 426}
     if has_name:
-        found |= {404}
+        statuses |= {404}
     if has_body:
-        found |= {400, 413, 415}
-    return found
+        statuses |= {400, 413, 415}
+    return statuses
 
 
 def _by_status() -> dict[int, list[type[PotluckError]]]:
-    found: dict[int, list[type[PotluckError]]] = {}
+    by_status: dict[int, list[type[PotluckError]]] = {}
     for kind in error.network_errors():
-        found.setdefault(kind.status, []).append(kind)
-    return found
+        by_status.setdefault(kind.status, []).append(kind)
+    return by_status
 
 
-def _response(status: int, found: list[type[PotluckError]], schema: Schema) -> Schema:
-    codes = "\n".join(f"- `{kind.code}`: {kind.title}." for kind in found)
-    examples = {kind.code: {"summary": kind.title, "value": _example(kind)} for kind in found}
+def _response(status: int, errors: list[type[PotluckError]], schema: Schema) -> Schema:
+    codes = "\n".join(f"- `{kind.code}`: {kind.title}." for kind in errors)
+    examples = {kind.code: {"summary": kind.title, "value": _example(kind)} for kind in errors}
     headers = {"headers": {"Retry-After": _RETRY_AFTER}} if status in _WAITS else {}
     content = {CONTENT_TYPE: {"schema": schema, "examples": examples}}
     return {"description": codes, **headers, "content": content}

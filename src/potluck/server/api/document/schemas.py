@@ -26,12 +26,13 @@ _STRICT = "Strict"  # the prefix of names in `wire/strict_types.py`
 
 class Schemas:
     def __init__(self, requests: list[Any], answers: list[Any]) -> None:
-        asked, of_requests = _side(requests, is_answer=False)
-        given, of_answers = _side(answers, is_answer=True)
-        names = {name: f"{name}View" for name in _differing(asked, given)}
-        assert not given.keys() & set(names.values()), "the name is already in use"
-        self.components = asked | {
-            names.get(name, name): _renamed(schema, names) for name, schema in given.items()
+        request_schemas, of_requests = _side(requests, is_answer=False)
+        response_schemas, of_answers = _side(answers, is_answer=True)
+        names = {name: f"{name}View" for name in _differing(request_schemas, response_schemas)}
+        assert not response_schemas.keys() & set(names.values()), "the name is already in use"
+        self.components = request_schemas | {
+            names.get(name, name): _renamed(schema, names)
+            for name, schema in response_schemas.items()
         }
         self._requests: dict[str, Schema] = dict(zip(map(repr, requests), of_requests, strict=True))
         self._answers: dict[str, Schema] = {
@@ -61,69 +62,69 @@ def _side(kinds: list[Any], is_answer: bool) -> tuple[dict[str, Schema], list[Sc
 
 def _completed(schema: Schema, kind: type[Any] | None, is_answer: bool) -> Schema:
     """Adds descriptions, and facts about our responses that msgspec cannot know."""
-    found: Schema = _tidied(schema)
-    found.pop("title", None)
+    tidied: Schema = _tidied(schema)
+    tidied.pop("title", None)
     if kind is None:
-        return found
-    if said := description(kind):
-        found["description"] = said
+        return tidied
+    if text := description(kind):
+        tidied["description"] = text
     if issubclass(kind, Enum):
-        return {**found, "type": "string", "enum": [member.value for member in kind]}
-    fields = found.get("properties", {})
+        return {**tidied, "type": "string", "enum": [member.value for member in kind]}
+    fields = tidied.get("properties", {})
     for name, remark in remarks(kind).items():
         if name in fields:
             fields[name] = {**fields[name], "description": remark}
     for name in moments_in(kind) & fields.keys():
         fields[name] = _as_moment(fields[name])
-    return _as_answer(found, kind) if is_answer else found
+    return _as_answer(tidied, kind) if is_answer else tidied
 
 
 def _as_answer(schema: Schema, kind: type[Any]) -> Schema:
     """All fields are required, and clients must ignore fields that a newer server adds."""
-    found: Schema = _without_defaults({**schema, "additionalProperties": True})
-    del found["additionalProperties"]
-    if is_always_whole(kind) and "properties" in found:
-        found["required"] = list(found["properties"])
-    return found
+    without_defaults: Schema = _without_defaults({**schema, "additionalProperties": True})
+    del without_defaults["additionalProperties"]
+    if is_always_whole(kind) and "properties" in without_defaults:
+        without_defaults["required"] = list(without_defaults["properties"])
+    return without_defaults
 
 
 def _as_moment(schema: Schema) -> Schema:
     """Adds the RFC 3339 format, which msgspec omits."""
     if "anyOf" in schema:
-        return {**schema, "anyOf": [_as_moment(each) for each in schema["anyOf"]]}
+        return {**schema, "anyOf": [_as_moment(choice) for choice in schema["anyOf"]]}
     return {**schema, "format": "date-time"} if schema.get("type") == "string" else schema
 
 
 def _without_defaults(schema: Any) -> Any:
     """Responses contain every field, so their defaults would only mislead."""
     if isinstance(schema, list):
-        return [_without_defaults(each) for each in schema]
+        return [_without_defaults(element) for element in schema]
     if not isinstance(schema, dict):
         return schema
     is_one = "default" in schema and "properties" not in schema
-    kept = {key: value for key, value in schema.items() if not (is_one and key == "default")}
-    return {key: _without_defaults(value) for key, value in kept.items()}
+    kept_keys = {key: value for key, value in schema.items() if not (is_one and key == "default")}
+    return {key: _without_defaults(value) for key, value in kept_keys.items()}
 
 
 def _tidied(schema: Any) -> Any:
     """Portable patterns, tags as constants, no objects as defaults."""
     if isinstance(schema, list):
-        return [_tidied(each) for each in schema]
+        return [_tidied(element) for element in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: _tidied(value) for key, value in schema.items()}
-    if isinstance(pattern := found.get("pattern"), str):
-        found["pattern"] = portable_pattern(pattern)
-    if list(found) == ["enum"] and len(found["enum"]) == 1:
-        return {"type": "string", "const": found["enum"][0]}
-    if not isinstance(found.get("default", ""), bool | int | float | str):
-        del found["default"]
-    return found
+    tidied = {key: _tidied(value) for key, value in schema.items()}
+    if isinstance(pattern := tidied.get("pattern"), str):
+        tidied["pattern"] = portable_pattern(pattern)
+    if list(tidied) == ["enum"] and len(tidied["enum"]) == 1:
+        return {"type": "string", "const": tidied["enum"][0]}
+    if not isinstance(tidied.get("default", ""), bool | int | float | str):
+        del tidied["default"]
+    return tidied
 
 
 def _renamed(schema: Any, names: dict[str, str]) -> Any:
     if isinstance(schema, list):
-        return [_renamed(each, names) for each in schema]
+        return [_renamed(element, names) for element in schema]
     if isinstance(schema, dict):
         return {key: _renamed(value, names) for key, value in schema.items()}
     if isinstance(schema, str) and schema.startswith(_PLACE):
@@ -132,21 +133,21 @@ def _renamed(schema: Any, names: dict[str, str]) -> Any:
     return schema
 
 
-def _differing(asked: dict[str, Schema], given: dict[str, Schema]) -> set[str]:
+def _differing(request_schemas: dict[str, Schema], response_schemas: dict[str, Schema]) -> set[str]:
     """The names whose two schemas differ, or refer to one that does."""
-    both = asked.keys() & given.keys()
-    found = {name for name in both if asked[name] != given[name]}
+    both = request_schemas.keys() & response_schemas.keys()
+    differing = {name for name in both if request_schemas[name] != response_schemas[name]}
     while True:
-        more = {name for name in both - found if found & _names_in(given[name])}
+        more = {name for name in both - differing if differing & _names_in(response_schemas[name])}
         if not more:
-            return found
-        found |= more
+            return differing
+        differing |= more
 
 
 def _names_in(schema: Any) -> set[str]:
     if isinstance(schema, list):
-        return {name for each in schema for name in _names_in(each)}
+        return {name for element in schema for name in _names_in(element)}
     if isinstance(schema, dict):
-        return {name for each in schema.values() for name in _names_in(each)}
+        return {name for value in schema.values() for name in _names_in(value)}
     is_name = isinstance(schema, str) and schema.startswith(_PLACE)
     return {schema.removeprefix(_PLACE)} if is_name else set()

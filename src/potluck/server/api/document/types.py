@@ -18,24 +18,24 @@ _FOR_TOOLS = ("noqa", "type:")
 
 def kinds_in(roots: list[Any]) -> dict[str, Kind]:
     """Every struct and enum that these types contain, by name."""
-    found: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     for shape in shapes.multi_type_info(roots):
-        _collect(shape, found)
-    return found
+        _collect(shape, kinds)
+    return kinds
 
 
-def _collect(shape: Any, found: dict[str, Kind]) -> None:
+def _collect(shape: Any, kinds: dict[str, Kind]) -> None:
     if isinstance(shape, shapes.StructType | shapes.EnumType):
-        known = found.setdefault(shape.cls.__name__, shape.cls)
-        assert known is shape.cls, f"two types of the API have the name {shape.cls.__name__}"
+        known_kind = kinds.setdefault(shape.cls.__name__, shape.cls)
+        assert known_kind is shape.cls, f"two types of the API have the name {shape.cls.__name__}"
     if isinstance(shape, shapes.StructType):
         for field in shape.fields:
-            _collect(field.type, found)
+            _collect(field.type, kinds)
     for name in ("type", "item_type", "key_type", "value_type"):
         if isinstance(inner := getattr(shape, name, None), shapes.Type):
-            _collect(inner, found)
+            _collect(inner, kinds)
     for inner in (*getattr(shape, "types", ()), *getattr(shape, "item_types", ())):
-        _collect(inner, found)
+        _collect(inner, kinds)
 
 
 def is_always_whole(kind: Kind) -> bool:
@@ -53,7 +53,7 @@ def moments_in(kind: Kind) -> set[str]:
 
 def _is_moment(shape: Any) -> bool:
     if isinstance(shape, shapes.UnionType):
-        return any(_is_moment(each) for each in shape.types)
+        return any(_is_moment(kind) for kind in shape.types)
     return isinstance(shape, shapes.DateTimeType)
 
 
@@ -61,31 +61,31 @@ def description(kind: Kind) -> str:
     """Its docstring, or that of its base class; for an enum, with its members."""
     for base in kind.__mro__:
         if base.__module__.startswith("potluck.") and base.__doc__:
-            said = inspect.cleandoc(base.__doc__)
-            return f"{said}\n\n{_members(kind)}".strip() if issubclass(kind, Enum) else said
+            text = inspect.cleandoc(base.__doc__)
+            return f"{text}\n\n{_members(kind)}".strip() if issubclass(kind, Enum) else text
     return ""
 
 
 def _members(kind: type[Enum]) -> str:
-    said = remarks(kind)
-    listed = [(member.value, said.get(member.name, "")) for member in kind]
+    comments = remarks(kind)
+    listed = [(member.value, comments.get(member.name, "")) for member in kind]
     return "\n".join(f"- `{value}`: {why}" for value, why in listed if why)
 
 
 def remarks(kind: Kind) -> dict[str, str]:
     """The comment behind each field or member, if any; the source is their only place."""
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if base.__module__.startswith("potluck."):
-            found |= _in_module(base.__module__).get(base.__name__, {})
-    return found
+            comments |= _in_module(base.__module__).get(base.__name__, {})
+    return comments
 
 
 @cache
 def _in_module(name: str) -> dict[str, dict[str, str]]:
     source = inspect.getsource(sys.modules[name])
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = {each.start: each.string for each in tokens if each.type == tokenize.COMMENT}
+    comments = {token.start: token.string for token in tokens if token.type == tokenize.COMMENT}
     behind = {line: _plain_comment(text) for (line, column), text in comments.items() if column > 4}
     above = {
         line: _plain_comment(text)
@@ -96,9 +96,9 @@ def _in_module(name: str) -> dict[str, dict[str, str]]:
     return {
         node.name: {
             target: text
-            for each in node.body
-            for target in _targets(each)
-            if (text := _behind(each, behind) or above.get(each.lineno - 1))
+            for statement in node.body
+            for target in _targets(statement)
+            if (text := _behind(statement, behind) or above.get(statement.lineno - 1))
         }
         for node in ast.parse(source).body
         if isinstance(node, ast.ClassDef)

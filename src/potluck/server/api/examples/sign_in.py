@@ -10,7 +10,7 @@ ACCESS_TOKEN: Final = "eyJhbGciOiJIUzI1NiJ9.e30.not-a-real-token"  # noqa: S105
 
 
 def login_message(address: str, statement: str | None = None) -> str:
-    said = SignIn(
+    signed = SignIn(
         domain=ORIGIN.partition("://")[2],
         address=address,
         uri=ORIGIN,
@@ -20,4 +20,4 @@ def login_message(address: str, statement: str | None = None) -> str:
         issued_at="2026-11-16T09:30:00Z",
         statement=statement,
     )
-    return write(said)
+    return write(signed)

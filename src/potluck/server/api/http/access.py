@@ -60,14 +60,14 @@ class Authentication(AbstractAuthenticationMiddleware):
         if not scopes or _is_open_locally(services, operation, connection):
             await services.limiter.check_address(address)
             return AuthenticationResult(user=None, auth=None)
-        said = connection.headers.getall("authorization", [])
-        found = await _find_caller(services, _credential(said), address, operation.is_privileged)
-        if found is None:
+        headers = connection.headers.getall("authorization", [])
+        user = await _find_caller(services, _credential(headers), address, operation.is_privileged)
+        if user is None:
             await services.limiter.check_address(address)
             raise not_signed_in()
-        await _count(services, found)
-        caller.check(found, scopes)
-        return AuthenticationResult(user=found, auth=None)
+        await _count(services, user)
+        caller.check(user, scopes)
+        return AuthenticationResult(user=user, auth=None)
 
 
 async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
@@ -80,14 +80,14 @@ async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
     assert scopes, "the operation is open"
     if before.credential is Credential.KEY:
         secret = _credential(connection.headers.getall("authorization", []))
-        found = await _by_key(services, secret, is_privileged=True)
+        user = await _by_key(services, secret, is_privileged=True)
     else:
         claims = Claims(before.id, before.credential, before.credential_id)
-        found = await _by_claims(services, claims, is_privileged=True)
-    if found is None:
+        user = await _by_claims(services, claims, is_privileged=True)
+    if user is None:
         return False
     try:
-        caller.check(found, scopes)
+        caller.check(user, scopes)
     except Forbidden:
         return False
     return True
@@ -134,8 +134,8 @@ async def _by_claims(services: Services, claims: Claims, is_privileged: bool) ->
             return await node_keys.caller(connection, claims.credential_id, claims.account_id)
 
     if claims.credential is Credential.SESSION:
-        kept = services.caches.accounts
-        account = await (read_session() if is_privileged else kept.load(claims, read_session))
+        cache = services.caches.accounts
+        account = await (read_session() if is_privileged else cache.load(claims, read_session))
     else:
         nodes, key_id = services.caches.node_callers, claims.credential_id
         node = await (read_node() if is_privileged else nodes.load(key_id, read_node))
@@ -150,15 +150,15 @@ async def _by_key(services: Services, secret: str, is_privileged: bool) -> Calle
 
     async def read() -> KeyCaller | None:
         async with services.database.statement() as connection:
-            found = await api_keys.caller(connection, hashed)
-        if found is not None and found.is_noteworthy:
-            await _record_use(services, found)
-        return found
+            caller = await api_keys.caller(connection, hashed)
+        if caller is not None and caller.is_noteworthy:
+            await _record_use(services, caller)
+        return caller
 
-    found = await (read() if is_privileged else services.caches.api_keys.load(hashed, read))
-    if found is None:
+    caller = await (read() if is_privileged else services.caches.api_keys.load(hashed, read))
+    if caller is None:
         return None
-    return Caller(found.account, Credential.KEY, found.key_id, found.scopes)
+    return Caller(caller.account, Credential.KEY, caller.key_id, caller.scopes)
 
 
 async def _record_use(services: Services, key: KeyCaller) -> None:
@@ -169,12 +169,12 @@ async def _record_use(services: Services, key: KeyCaller) -> None:
             )
 
 
-async def _count(services: Services, found: Caller) -> None:
+async def _count(services: Services, caller: Caller) -> None:
     """Nodes are also counted one by one: an account may have a thousand."""
-    if found.credential is Credential.NODE:
-        await services.limiter.check_machine(found.credential_id, found.id)
+    if caller.credential is Credential.NODE:
+        await services.limiter.check_machine(caller.credential_id, caller.id)
     else:
-        await services.limiter.check_account(found.id)
+        await services.limiter.check_account(caller.id)
 
 
 def _operation(connection: ASGIConnection[Any, Any, Any, Any]) -> Operation:

@@ -33,18 +33,18 @@ _FRAMEWORK = {
 def answer_error(request: Request[Any, Any, Any], raised: Exception) -> Response[Any]:
     if isinstance(raised, NotFoundException) and (page := navigation_response(request)) is not None:
         return page
-    known = _translate(request, raised)
+    error = _translate(request, raised)
     headers = {}
-    if known.status in (429, 503):
-        headers["Retry-After"] = str(max(1, round(known.retry_after_seconds or 1)))
-    if known.status == 405 and isinstance(raised, HTTPException):
+    if error.status in (429, 503):
+        headers["Retry-After"] = str(max(1, round(error.retry_after_seconds or 1)))
+    if error.status == 405 and isinstance(raised, HTTPException):
         allowed = (raised.headers or {}).get("allow", "")
         headers["Allow"] = ", ".join(sorted(allowed.split(", ")))
-    if known.status == 401:
+    if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(
-        problem.to_problem(known),
-        status_code=known.status,
+        problem.to_problem(error),
+        status_code=error.status,
         media_type=problem.CONTENT_TYPE,
         headers=headers,
     )
@@ -92,6 +92,6 @@ def _sentence(request: Request[Any, Any, Any], raised: HTTPException) -> str:
 
 def _wrong(handler: Any, key: str = "", message: str = "", **_: Any) -> str:
     """The error of one parameter, by its public name, with its allowed values."""
-    said = f"{query.public_name(handler, key)}: {plain_message(message)}"
+    sentence = f"{query.public_name(handler, key)}: {plain_message(message)}"
     choices = query.choices(handler, key)
-    return f"{said} (choose from {', '.join(choices)})" if choices else said
+    return f"{sentence} (choose from {', '.join(choices)})" if choices else sentence

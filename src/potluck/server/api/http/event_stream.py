@@ -31,11 +31,11 @@ async def _messages(
     services: Services = request.app.state.services
     hidden = LATER_EVENTS if is_earlier_client(request.headers) else frozenset()
     looked_at = time.monotonic()
-    async for each in followed:
+    async for event in followed:
         if time.monotonic() - looked_at >= services.settings.follow_poll_seconds:
             if not await still_allowed(request):
                 return
             looked_at = time.monotonic()
-        sent = message(each)
+        sent = message(event)
         if sent.event not in hidden:
             yield sent

@@ -33,7 +33,7 @@ def chosen(request: Request[Any, Any, Any]) -> str:
     accept = ",".join(request.headers.getall("accept", []))
     if not accept.strip():
         return JSON
-    accepted = dict(_range(each) for each in accept.split(","))
+    accepted = dict(_range(part) for part in accept.split(","))
     plain, packed = _quality(accepted, (JSON,)), _quality(accepted, PACKED_NAMES)
     if not plain and not packed:
         raise NotAcceptable(
@@ -55,8 +55,8 @@ def gives_value(handler: Any) -> bool:
 
 def _range(text: str) -> tuple[str, float]:
     """A media range and its weight; an invalid weight counts as missing."""
-    kind, *parameters = (each.strip().lower() for each in text.split(";"))
-    weights = [each[2:] for each in parameters if each.startswith("q=")]
+    kind, *parameters = (part.strip().lower() for part in text.split(";"))
+    weights = [parameter[2:] for parameter in parameters if parameter.startswith("q=")]
     try:
         return kind, float(weights[0]) if weights else 1.0
     except ValueError:

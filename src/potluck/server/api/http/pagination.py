@@ -21,9 +21,9 @@ class _Listed(Protocol):
 T = TypeVar("T", bound=_Listed)
 
 
-def next_page(found: Sequence[T], limit: int) -> tuple[list[T], str | None]:
+def next_page(rows: Sequence[T], limit: int) -> tuple[list[T], str | None]:
     """The page, and the cursor after it, if there may be more."""
-    return list(found), found[-1].id if len(found) == limit else None
+    return list(rows), rows[-1].id if len(rows) == limit else None
 
 
 def check_cursor(cursor: str | None, kind: str) -> None:

@@ -33,10 +33,10 @@ def check(request: Request[Any, Any, Any]) -> None:
 
 
 def _check_query(request: Request[Any, Any, Any]) -> None:
-    known = known_names(request.route_handler)
-    if unknown := sorted(set(request.query_params) - known):
+    names = known_names(request.route_handler)
+    if unknown := sorted(set(request.query_params) - names):
         shown = ", ".join(f"`{name[:_SHOWN_CHARACTERS]}`" for name in unknown[:_SHOWN])
-        raise InvalidInput(f"Unknown query parameter: {shown}.", _hint(known))
+        raise InvalidInput(f"Unknown query parameter: {shown}.", _hint(names))
     for name in single_names(request.route_handler, ParamType.QUERY):
         if len(request.query_params.getall(name, [])) > 1:
             raise InvalidInput(
@@ -73,7 +73,7 @@ def public_name(handler: HTTPRouteHandler, name: str) -> str:
 def choices(handler: HTTPRouteHandler, name: str) -> list[str]:
     """The allowed values of a parameter of an enum type."""
     field = handler.parsed_fn_signature.parameters.get(name)
-    return [] if field is None else [str(each.value) for kind in _enums(field) for each in kind]
+    return [] if field is None else [str(member.value) for kind in _enums(field) for member in kind]
 
 
 def _enums(field: FieldDefinition) -> list[type[Enum]]:
@@ -92,9 +92,9 @@ def _is_list(field: FieldDefinition) -> bool:
 
 
 def _definition(field: FieldDefinition) -> ParameterKwarg | None:
-    found = field.kwarg_definition
-    return found if isinstance(found, ParameterKwarg) else None
+    definition = field.kwarg_definition
+    return definition if isinstance(definition, ParameterKwarg) else None
 
 
-def _hint(known: frozenset[str]) -> str:
-    return f"Choose from: {', '.join(sorted(known))}." if known else "This operation takes none."
+def _hint(names: frozenset[str]) -> str:
+    return f"Choose from: {', '.join(sorted(names))}." if names else "This operation takes none."

@@ -71,7 +71,7 @@ def bind_path_ids(names: Mapping[str, Any]) -> None:
 
 def _request_id(scope: Any) -> str:
     """Only a single valid header is taken over: it goes into logs."""
-    given = [value for name, value in scope["headers"] if name == REQUEST_ID]
-    if len(given) == 1 and _VALID.fullmatch(given[0]):
-        return str(given[0], "ascii")
+    ids = [value for name, value in scope["headers"] if name == REQUEST_ID]
+    if len(ids) == 1 and _VALID.fullmatch(ids[0]):
+        return str(ids[0], "ascii")
     return new_request_id()

@@ -22,17 +22,17 @@ _HASH_BYTES = 16
 
 class EncodedResponse(Response[T]):
     def to_asgi_response(
-        self, app: Litestar | None, request: Request[Any, Any, Any], **given: Any
+        self, app: Litestar | None, request: Request[Any, Any, Any], **options: Any
     ) -> ASGIResponse:
         content: Any = self.content
         if isinstance(content, Struct):
             self.headers.update(next_page(request, content))
             self._encode(request, content)
-        if request.method == "GET" and isinstance(self.content, bytes) and self._is_found(given):
+        if request.method == "GET" and isinstance(self.content, bytes) and self._is_found(options):
             etag = self.headers.setdefault("ETag", etag_of(self.content))
             if is_known(request, etag):
                 return self._not_modified(request)
-        return super().to_asgi_response(app, request, **given)
+        return super().to_asgi_response(app, request, **options)
 
     def _encode(self, request: Request[Any, Any, Any], content: Struct) -> None:
         self.media_type = formats.chosen(request)
@@ -42,8 +42,8 @@ class EncodedResponse(Response[T]):
         self.content = encoded
         self.headers["Vary"] = "Accept"
 
-    def _is_found(self, given: dict[str, Any]) -> bool:
-        return (self.status_code or given.get("status_code")) == 200
+    def _is_found(self, options: dict[str, Any]) -> bool:
+        return (self.status_code or options.get("status_code")) == 200
 
     def _not_modified(self, request: Request[Any, Any, Any]) -> ASGIResponse:
         empty = Response(b"", status_code=304, headers=self.headers, media_type=formats.JSON)
@@ -58,7 +58,7 @@ def is_known(request: Request[Any, Any, Any], etag: str) -> bool:
     """Whether the client has this version; weak tags match too."""
     tags = ",".join(request.headers.getall("if-none-match", []))
     return tags.strip() == "*" or etag in {
-        each.strip().removeprefix("W/") for each in tags.split(",")
+        tag.strip().removeprefix("W/") for tag in tags.split(",")
     }
 
 
@@ -68,6 +68,6 @@ def next_page(request: Request[Any, Any, Any], page: Struct) -> dict[str, str]:
     if cursor is None or request.method != "GET":
         return {}
     query_items = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    kept = [(name, value) for name, value in query_items if name != "cursor"]
-    query = urlencode([*kept, ("cursor", str(cursor))])
+    parameters = [(name, value) for name, value in query_items if name != "cursor"]
+    query = urlencode([*parameters, ("cursor", str(cursor))])
     return {"Link": f'<{quote(request.url.path)}?{query}>; rel="next"'}

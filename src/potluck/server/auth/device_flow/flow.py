@@ -87,11 +87,11 @@ async def approve(
 ) -> None:
     """Approves the terminal if the wallet has signed a message with this code."""
     wanted = statement(pending)
-    said = await sign_in.verify(services, given.message, given.signature, now, wanted)
-    word = await _verified(services, pending, given.delegation, said.address, now)
-    approval = Approval(said.address, pending.machine)
+    message = await sign_in.verify(services, given.message, given.signature, now, wanted)
+    word = await _verified(services, pending, given.delegation, message.address, now)
+    approval = Approval(message.address, pending.machine)
     async with services.database.transaction() as connection:
-        await sign_in.use_nonce(connection, services, said.nonce, now)
+        await sign_in.use_nonce(connection, services, message.nonce, now)
         # Before all other rows, so that a second approval of the same code waits here.
         if not await terminal_approvals.add(
             connection, pending.code_hash, approval, pending.expires_at
@@ -99,7 +99,7 @@ async def approve(
             raise Conflict("This code has already been used.", "Start again in the terminal.")
         if word is not None:
             await delegation.take(connection, services, word, now)
-        account = await get_or_create_account(connection, services, said.address, pending.invite)
+        account = await get_or_create_account(connection, services, message.address, pending.invite)
         if word is not None:
             # Authorising a node key implies the provider role: the signed message says so.
             account = await add_role(connection, services, account, Role.PROVIDER, account.id)

@@ -31,9 +31,11 @@ _MAX_FAILED = 10
 
 async def clear_tasks(services: Services) -> None:
     """A task that cannot be cleared does not block the others; many failures are an error."""
-    kept = timedelta(seconds=services.settings.keep_results_seconds)
+    retention = timedelta(seconds=services.settings.keep_results_seconds)
     failed: list[TaskId] = []
-    while due := await _query(services, lambda c: garbage.tasks_to_clear(c, kept, _BATCH, failed)):
+    while due := await _query(
+        services, lambda c: garbage.tasks_to_clear(c, retention, _BATCH, failed)
+    ):
         for task_id in due:
             try:
                 if not await _clear(services, task_id):
@@ -59,14 +61,14 @@ async def _clear(services: Services, task_id: TaskId) -> bool:
 
 
 async def drop_idle_uploads(services: Services) -> None:
-    kept = timedelta(seconds=services.settings.upload_idle_seconds)
-    await _query(services, lambda c: garbage.delete_held(c, kept))
-    await _query(services, lambda c: uploads.delete_finished(c, kept))
-    idle = await _query(services, lambda c: uploads.list_idle(c, kept, _BATCH))
+    retention = timedelta(seconds=services.settings.upload_idle_seconds)
+    await _query(services, lambda c: garbage.delete_held(c, retention))
+    await _query(services, lambda c: uploads.delete_finished(c, retention))
+    idle = await _query(services, lambda c: uploads.list_idle(c, retention, _BATCH))
     for upload_id, account_id in idle:
         async with services.database.transaction() as connection:
             await blobs.lock_use(connection, account_id)
-            is_gone = await uploads.drop_idle(connection, upload_id, kept)
+            is_gone = await uploads.drop_idle(connection, upload_id, retention)
         if is_gone:
             await drop_parts(services, upload_id)
 
@@ -115,9 +117,11 @@ async def _sweep_objects(services: Services, keys: list[str]) -> None:
     if not old:
         return
     under_way = await _query(services, lambda c: uploads.find_active_ids(c, sorted(old.values())))
-    known = await _query(services, lambda c: garbage.find_known_objects(c, sorted(old)))
+    known_objects = await _query(services, lambda c: garbage.find_known_objects(c, sorted(old)))
     lost = [
-        key for key, upload_id in old.items() if key not in known and upload_id not in under_way
+        key
+        for key, upload_id in old.items()
+        if key not in known_objects and upload_id not in under_way
     ]
     await services.blobs.delete(lost)
 

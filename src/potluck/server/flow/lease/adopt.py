@@ -74,8 +74,8 @@ async def readopt(
     if adopted is None:
         return False
     assert attempt_may_become(AttemptState.LOST, adopted.state)
-    held = hold_entries(adopted.consumer_id, adopted.hold_micro)
-    await ledger.append_many(connection, [Movement(held, attempt_id, adopted.adoption)])
+    entries = hold_entries(adopted.consumer_id, adopted.hold_micro)
+    await ledger.append_many(connection, [Movement(entries, attempt_id, adopted.adoption)])
     await record_events(connection, *_events(attempt_id, node_id, adopted))
     return True
 

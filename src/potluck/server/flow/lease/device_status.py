@@ -145,8 +145,8 @@ async def history(services: Services, account_id: AccountId, device_id: DeviceId
         node_id, uuid = await device_list.find_own(connection, device_id, account_id)
     since = services.clock.now() - _HISTORY
     series = await services.live.series(topics.samples(node_id))
-    kept = [codec.decode_packed(item, Telemetry) for item in series]
-    samples = [item.sample(uuid, is_mine=True) for item in kept if item.at >= since]
+    telemetry = [codec.decode_packed(item, Telemetry) for item in series]
+    samples = [item.sample(uuid, is_mine=True) for item in telemetry if item.at >= since]
     return DeviceHistory(device_id, [item for item in samples if item is not None])
 
 
@@ -225,7 +225,11 @@ async def _record_heat(
     """Written only when a device becomes hot or cools down."""
     limit = services.settings.alert_hot_celsius
     heat = {status.uuid: _heat(status, limit, status.uuid in hot) for status in statuses}
-    changed = {uuid: each for uuid, each in heat.items() if (each is not None) != (uuid in hot)}
+    changed = {
+        uuid: throttling
+        for uuid, throttling in heat.items()
+        if (throttling is not None) != (uuid in hot)
+    }
     if changed:
         async with services.database.transaction() as connection:
             await availability.lock_node(connection, node_id)

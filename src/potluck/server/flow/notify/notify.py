@@ -48,13 +48,17 @@ async def notify_once(services: Services, announced: int) -> OutboxBatch:
     Pass the returned place as `announced` to the next call. At least once: after a restart, events
     are announced again from the stored place; a spurious wake-up finds nothing new.
     """
-    found = await _read_unannounced(services, announced)
-    if found.is_mode_outdated or found.has_unplaced:
-        await _place_events(services, found)
-        found = await _read_unannounced(services, announced)
-    services.metrics.work.count(found.events)
-    await _wake(services, found.events)
-    return OutboxBatch(len(found.events), found.announced, found.has_unplaced or found.has_more)
+    unannounced = await _read_unannounced(services, announced)
+    if unannounced.is_mode_outdated or unannounced.has_unplaced:
+        await _place_events(services, unannounced)
+        unannounced = await _read_unannounced(services, announced)
+    services.metrics.work.count(unannounced.events)
+    await _wake(services, unannounced.events)
+    return OutboxBatch(
+        len(unannounced.events),
+        unannounced.announced,
+        unannounced.has_unplaced or unannounced.has_more,
+    )
 
 
 async def _read_unannounced(services: Services, announced: int) -> Unannounced:
@@ -62,12 +66,12 @@ async def _read_unannounced(services: Services, announced: int) -> Unannounced:
         return await outbox.read_unannounced(connection, announced, __version__, BATCH)
 
 
-async def _place_events(services: Services, found: Unannounced) -> None:
+async def _place_events(services: Services, unannounced: Unannounced) -> None:
     """For events that were inserted while instances of several versions run."""
-    if found.is_mode_outdated:
+    if unannounced.is_mode_outdated:
         async with services.database.statement() as connection:
             await outbox.change_mode(connection, __version__)
-    if found.has_unplaced:
+    if unannounced.has_unplaced:
         async with services.database.statement() as connection:
             await outbox.place_events(connection, BATCH)
 

@@ -83,9 +83,9 @@ async def to_task_views(
     services: Services, account_id: AccountId, records: list[TaskRecord]
 ) -> list[TaskView]:
     """Adds waiting reasons, silence of nodes and the time until which results are kept."""
-    kept = timedelta(seconds=services.settings.keep_results_seconds)
+    retention = timedelta(seconds=services.settings.keep_results_seconds)
     return [
-        task if task.finished_at is None else replace(task, kept_until=task.finished_at + kept)
+        task if task.finished_at is None else replace(task, kept_until=task.finished_at + retention)
         for task in await _with_reasons(
             services, account_id, [_with_silence(services, record) for record in records]
         )

@@ -66,11 +66,11 @@ class SendResult(Struct, frozen=True):
 
 async def queue_once(services: Services, now: datetime) -> int:
     """Creates deliveries for new events; returns the number of events read."""
-    seen = 0
+    queued = 0
     async with services.database.transaction() as connection:
         for webhook in await deliveries.lock_lagging(connection, WAITING // 2, _WEBHOOKS_AT_ONCE):
-            seen += await deliveries.queue_events(connection, webhook, WAITING // 2, now)
-    return seen
+            queued += await deliveries.queue_events(connection, webhook, WAITING // 2, now)
+    return queued
 
 
 async def claim_once(

@@ -122,8 +122,8 @@ def _remember(
 ) -> list[Assignment]:
     for item in assigned:
         memory.known.came_true(item, memory.now)
-    held = {id(item.assignment) for item in assigned}
-    refused = [assignment for assignment in batch if id(assignment) not in held]
+    assigned_ids = {id(item.assignment) for item in assigned}
+    refused = [assignment for assignment in batch if id(assignment) not in assigned_ids]
     _doubt(memory, refused)
     # Once for all ranges of an array: they were refused for one reason.
     for assignment in {item.task_id: item for item in refused}.values():
