@@ -69,11 +69,11 @@ def has_hint(call: ast.Call) -> bool:
 
 
 @pytest.mark.parametrize("leaf", below(PotluckError))
-def test_what_comes_from_a_server_without_a_hint_gets_one(leaf: type[PotluckError]) -> None:
+def test_errors_of_a_server_without_a_hint_get_one(leaf: type[PotluckError]) -> None:
     assert choose_hint(leaf("It is so.")).endswith(".")
 
 
-def test_the_exit_codes_that_are_no_errors_are_told() -> None:
+def test_exit_codes_that_are_not_errors_are_documented() -> None:
     page = (DOCS / "operations.md").read_text().partition("## Exit codes")[2]
     told = {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
     assert {0, 1, 130, BROKEN_PIPE_STATUS, UNEXPECTED_STATUS} <= told

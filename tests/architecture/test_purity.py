@@ -35,7 +35,7 @@ def impurities(source: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", PURE, ids=named)
-def test_what_decides_is_pure(path: Path) -> None:
+def test_decisions_are_pure(path: Path) -> None:
     found = list(impurities(path.read_text()))
     assert not found, f"{found}: take it as an argument instead, as `now` is"
 

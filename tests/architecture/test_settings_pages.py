@@ -32,7 +32,7 @@ def variables(prefix: str, kind: Kind) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("prefix", "kind"), CASES)
-def test_every_setting_is_told_with_its_default(prefix: str, kind: Kind) -> None:
+def test_every_setting_is_documented_with_its_default(prefix: str, kind: Kind) -> None:
     page = told()
     for variable, default in variables(prefix, kind).items():
         assert variable in page, f"docs/operations.md says nothing about {variable}"
@@ -42,7 +42,7 @@ def test_every_setting_is_told_with_its_default(prefix: str, kind: Kind) -> None
             assert float(page[variable].replace(",", "")) == default, variable
 
 
-def test_no_variable_is_told_that_does_not_exist() -> None:
+def test_only_existing_variables_are_documented() -> None:
     known = {name for prefix, kind in CASES for name in variables(prefix, kind)}
     general = {"POTLUCK_DATA_DIR", "POTLUCK_CONFIG_DIR", "POTLUCK_URL", "POTLUCK_CA_FILE"}
     given = {"POTLUCK_PROVIDER_DATA_DIRECTORY", "POTLUCK_PROVIDER_NAME", "POTLUCK_DEBUG"}

@@ -24,9 +24,7 @@ def blobs(tmp_path: Path) -> DirectoryBlobs:
     return DirectoryBlobs(tmp_path / "blobs")
 
 
-async def test_what_was_put_is_there_also_for_the_next_server(
-    blobs: DirectoryBlobs, tmp_path: Path
-) -> None:
+async def test_stored_blobs_survive_a_restart(blobs: DirectoryBlobs, tmp_path: Path) -> None:
     await blobs.put("logs/attempt_1/00000000", b"\x00\xff")
     assert await DirectoryBlobs(tmp_path / "blobs").get("logs/attempt_1/00000000") == b"\x00\xff"
 
@@ -37,7 +35,7 @@ async def test_a_second_put_replaces_the_first(blobs: DirectoryBlobs) -> None:
     assert await blobs.get("logs/one") == b"after"
 
 
-async def test_what_is_not_there_is_not_found(blobs: DirectoryBlobs) -> None:
+async def test_missing_objects_are_not_found(blobs: DirectoryBlobs) -> None:
     for missing in (blobs.get("logs/one"), part_of(blobs, "logs/one", 0, 1)):
         with pytest.raises(NotFound):
             await missing
@@ -100,7 +98,7 @@ async def test_a_name_that_is_not_ours_is_refused(blobs: DirectoryBlobs, key: st
         await blobs.put(key, b"")
 
 
-async def test_others_can_not_read_it(blobs: DirectoryBlobs, tmp_path: Path) -> None:
+async def test_other_users_cannot_read_it(blobs: DirectoryBlobs, tmp_path: Path) -> None:
     await blobs.put("logs/one", b"")
     for path in (tmp_path / "blobs").rglob("*"):
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077
@@ -138,7 +136,7 @@ async def test_a_storage_that_fails_says_so_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("moment", ["open", "write"])
-async def test_who_is_called_off_lets_go_of_nothing_that_a_thread_is_at(
+async def test_a_cancelled_attempt_keeps_what_a_thread_uses(
     blobs: DirectoryBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     reached, may_go_on = threading.Event(), threading.Event()

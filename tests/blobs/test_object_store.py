@@ -56,7 +56,7 @@ async def part_of(blobs: ObjectStoreBlobs, key: str, offset: int, length: int) -
     return b"".join([piece async for piece in blobs.stream(key, offset, length)])
 
 
-async def test_what_was_put_is_there(blobs: ObjectStoreBlobs) -> None:
+async def test_stored_blobs_can_be_read(blobs: ObjectStoreBlobs) -> None:
     await blobs.put("logs/one", b"before")
     await blobs.put("logs/one", b"0123456789")
     assert await blobs.get("logs/one") == b"0123456789"
@@ -65,7 +65,7 @@ async def test_what_was_put_is_there(blobs: ObjectStoreBlobs) -> None:
     assert await part_of(blobs, "logs/one", 8, 0) == b""
 
 
-async def test_what_is_not_there_is_not_found(blobs: ObjectStoreBlobs) -> None:
+async def test_missing_objects_are_not_found(blobs: ObjectStoreBlobs) -> None:
     for missing in (
         blobs.get("logs/one"),
         part_of(blobs, "logs/one", 0, 1),
@@ -98,9 +98,7 @@ async def test_parts_are_put_together_and_hashed(blobs: ObjectStoreBlobs, size_b
     assert await blobs.get("objects/a/b") == data
 
 
-async def test_what_does_not_come_to_its_end_is_not_kept(
-    blobs: ObjectStoreBlobs, tmp_path: Path
-) -> None:
+async def test_an_incomplete_stream_is_not_stored(blobs: ObjectStoreBlobs, tmp_path: Path) -> None:
     with pytest.raises(ConnectionError):
         await blobs.put_stream("uploads/u/0", in_pieces(LARGE, ends=False))
     assert await blobs.list("") == []
@@ -142,12 +140,12 @@ async def test_a_store_that_fails_says_so(s3: S3Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://somewhere", "nonsense", "s3://"])
-async def test_an_address_that_is_none_is_said_at_the_start(url: str, tmp_path: Path) -> None:
+async def test_an_invalid_address_is_reported_at_the_start(url: str, tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="POTLUCK_BLOBS_URL"):
         ObjectStoreBlobs(url, tmp_path / "spool")
 
 
-async def test_a_store_that_lets_nobody_in_is_said_at_the_start(
+async def test_an_object_store_that_refuses_access_is_reported_at_the_start(
     s3: S3Server, tmp_path: Path
 ) -> None:
     store = ObjectStoreBlobs("s3://another-bucket", tmp_path / "spool")

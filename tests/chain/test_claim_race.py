@@ -52,7 +52,7 @@ def test_a_claim_that_lost_the_race_is_sent_with_the_new_proof(rig: RewardsRig) 
     assert (sent["units"], rig.balance(wallet(0))) == ("15", 15)
 
 
-def test_a_root_that_the_server_has_not_read_yet_is_said_so(rig: RewardsRig) -> None:
+def test_a_root_that_the_server_has_not_read_yet_is_reported(rig: RewardsRig) -> None:
     first, second = rig.tree(10, 20), rig.tree(15, 25)
     rig.install(first)
     old = proof_of(rig, first, 0, 1)
@@ -62,7 +62,7 @@ def test_a_root_that_the_server_has_not_read_yet_is_said_so(rig: RewardsRig) -> 
     assert rig.balance(wallet(0)) == 0
 
 
-def test_what_was_claimed_is_not_claimed_again(rig: RewardsRig) -> None:
+def test_a_claim_is_not_repeated(rig: RewardsRig) -> None:
     tree = rig.tree(10, 20)
     rig.install(tree)
     proof = proof_of(rig, tree, 0, 1)

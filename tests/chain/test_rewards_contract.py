@@ -67,7 +67,7 @@ class TestDeposit:
         assert event.place.transaction_hash == receipt.hash
         assert rig.contract.read_state().balance == 70
 
-    def test_for_nobody_is_refused(self, rig: RewardsRig) -> None:
+    def test_the_zero_address_is_refused(self, rig: RewardsRig) -> None:
         with refuses("no account"):
             rig.deposit(1, NOBODY)
 
@@ -88,7 +88,7 @@ class TestDeposit:
 
 
 class TestTokens:
-    def test_what_returns_nothing_works(self, chain: Anvil) -> None:
+    def test_functions_that_return_none_work(self, chain: Anvil) -> None:
         rig = RewardsRig(chain, Flaw.RETURNS_NOTHING)
         rig.deposit(10)
         tree = rig.tree(10)
@@ -107,7 +107,7 @@ class TestTokens:
             rig.claim(tree, 0)
         assert rig.contract.read_claimed(wallet(0)) == 0
 
-    def test_what_takes_a_fee_deposits_what_arrives(self, chain: Anvil) -> None:
+    def test_a_token_with_a_fee_deposits_what_arrives(self, chain: Anvil) -> None:
         rig = RewardsRig(chain, Flaw.TAKES_A_FEE)
         receipt = rig.deposit(100)
         (event,) = rig.contract.read_deposits(receipt.block_number, receipt.block_number)
@@ -115,7 +115,7 @@ class TestTokens:
         with refuses("the balance does not cover the total"):
             rig.propose(rig.tree(91))
 
-    def test_what_calls_back_cannot_claim_again(self, chain: Anvil) -> None:
+    def test_a_reentrant_token_cannot_claim_again(self, chain: Anvil) -> None:
         rig = RewardsRig(chain, Flaw.CALLS_BACK)
         rig.deposit(100)
         tree = rig.tree(10, 20)
@@ -125,7 +125,7 @@ class TestTokens:
         assert call_failed(rig)
         assert rig.contract.read_state().total_claimed == 10
 
-    def test_what_calls_back_cannot_accept_a_root_meanwhile(self, chain: Anvil) -> None:
+    def test_a_reentrant_token_cannot_accept_a_root(self, chain: Anvil) -> None:
         """The claim is counted by then, and its tokens are still there."""
         rig = RewardsRig(chain, Flaw.CALLS_BACK)
         rig.deposit(100)
@@ -137,7 +137,7 @@ class TestTokens:
         rig.claim(first, 0)
         assert call_failed(rig)
 
-    def test_what_calls_back_cannot_propose_meanwhile(self, chain: Anvil) -> None:
+    def test_a_reentrant_token_cannot_propose(self, chain: Anvil) -> None:
         """Not even as the proposer."""
         rig = RewardsRig(chain, Flaw.CALLS_BACK)
         rig.deposit(100)
@@ -149,7 +149,7 @@ class TestTokens:
         rig.claim(first, 0)
         assert call_failed(rig)
 
-    def test_what_calls_back_cannot_deposit_twice_at_once(self, chain: Anvil) -> None:
+    def test_a_reentrant_token_cannot_deposit_twice(self, chain: Anvil) -> None:
         """The outer deposit would count the tokens of the inner one again."""
         rig = RewardsRig(chain, Flaw.CALLS_BACK)
         inner = deposit_call(rig.address, wallet(1), 40)
@@ -217,7 +217,7 @@ class TestRoots:
             rig.propose(rig.tree(1), total=total)
         rig.propose(rig.tree(1), total=100)
 
-    def test_what_was_claimed_needs_no_cover(self, rig: RewardsRig) -> None:
+    def test_claimed_amounts_need_no_cover(self, rig: RewardsRig) -> None:
         rig.deposit(100)
         first = rig.tree(100)
         rig.install(first)
@@ -327,7 +327,7 @@ class TestClaim:
         assert rig.contract.read_state().total_claimed == 62
         assert rig.contract.read_claimed(wallet(1)) == 45
 
-    def test_pays_the_account_whoever_calls(self, rig: RewardsRig) -> None:
+    def test_the_account_is_paid_by_a_claim_of_any_sender(self, rig: RewardsRig) -> None:
         rig.deposit(100)
         tree = rig.tree(0, 0, 0, 0, 30)
         before = rig.balance(wallet(4)), rig.balance(address_of(STRANGER))
@@ -505,7 +505,7 @@ class TestRoles:
             rig.propose(rig.tree(0))
         rig.contract.propose(rig.root(rig.tree(0), 1), PAYER)
 
-    def test_without_a_proposer_nobody_proposes(self, rig: RewardsRig) -> None:
+    def test_only_a_proposer_proposes(self, rig: RewardsRig) -> None:
         rig.ask(OWNER, "set_proposer", NOBODY)
         assert rig.contract.read_state().proposer is None
         for key in (OWNER, PROPOSER):

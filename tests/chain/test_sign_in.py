@@ -37,14 +37,14 @@ def test_the_owner_of_a_contract_signs_in_as_the_contract(chain: Anvil, anybody:
     assert sign_in(anybody, wallet, OWNER) == (201, wallet)
 
 
-def test_nobody_else_does(chain: Anvil, anybody: Api) -> None:
+def test_other_signers_are_refused(chain: Anvil, anybody: Api) -> None:
     wallet, refused = chain.deploy(owned_by(OWNER.address)), (401, "not_signed_in")
     assert sign_in(anybody, wallet, Wallet("a stranger")) == refused
     assert sign_in(anybody, "0x000000000000000000000000000000000000dEaD", OWNER) == refused
 
 
 @pytest.mark.parametrize("chain_id", [1, 10])
-def test_a_contract_of_another_chain_is_nobody(chain: Anvil, anybody: Api, chain_id: int) -> None:
+def test_a_contract_of_another_chain_is_unknown(chain: Anvil, anybody: Api, chain_id: int) -> None:
     """This one says yes to all, so that nothing but the chain is wrong."""
     wallet = chain.deploy(YES)
     assert sign_in(anybody, wallet, OWNER) == (201, wallet)

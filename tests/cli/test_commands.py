@@ -254,9 +254,7 @@ def test_attempts_are_listed_page_by_page(user: CommandLine, server: FakeServer)
     assert "  1.5 s · 1 MiB  " in lines[1], "what it used"
 
 
-def test_it_is_said_that_there_are_more_attempts_than_shown(
-    user: CommandLine, server: FakeServer
-) -> None:
+def test_more_attempts_than_shown_are_mentioned(user: CommandLine, server: FakeServer) -> None:
     task = a_task(TaskState.RUNNING, attempt_count=53)
     server.plays(f"/v1/tasks/{task.id}", says(task))
     page = AttemptPage([a_range(53, 5, 9), a_range(52, 4, 5), a_range(51, 3, 4)])
@@ -337,7 +335,7 @@ def test_an_empty_log_says_why_it_is_empty(user: CommandLine, server: FakeServer
     assert user.run("logs", task.id).stderr == "potluck: it wrote nothing\n"
 
 
-def test_an_item_that_nobody_has_had_has_no_log(user: CommandLine, server: FakeServer) -> None:
+def test_an_item_without_an_attempt_has_no_log(user: CommandLine, server: FakeServer) -> None:
     task = a_task(TaskState.RUNNING, items=ItemCounts(9, 9, 0, 0))
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([])))
@@ -357,7 +355,7 @@ def test_files_of_an_attempt_that_never_was(user: CommandLine, server: FakeServe
     assert user.run("files", task.id, "--attempt", "1").status == 0
 
 
-def test_what_waits_again_or_is_over_shows_no_progress(
+def test_waiting_and_finished_arrays_show_no_progress(
     user: CommandLine, server: FakeServer
 ) -> None:
     again = a_task(started_at=NOW)
@@ -483,7 +481,7 @@ def test_whoami(user: CommandLine, server: FakeServer) -> None:
     assert answer["session_expires_at"].startswith(f"{session.expires_at:%Y-%m-%d}")
 
 
-def test_whoami_with_an_api_key_says_what_it_covers(user: CommandLine, server: FakeServer) -> None:
+def test_whoami_shows_the_scopes_of_an_api_key(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/me", says(replace(ME, signed_in_by=Credential.KEY)))
     assert b"signed in by an API key for tasks:read" in user.run("whoami").stdout
     assert [request.path for request in server.requests] == ["/v1/me"]

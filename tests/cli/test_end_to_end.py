@@ -141,7 +141,7 @@ def test_a_task_that_nothing_fits_says_why_and_can_be_cancelled(
     assert client.tasks.wait(task["id"]).state is TaskState.CANCELLED
 
 
-def test_an_ended_task_can_not_be_cancelled(person: CommandLine, client: Potluck) -> None:
+def test_an_ended_task_cannot_be_cancelled(person: CommandLine, client: Potluck) -> None:
     task = client.tasks.wait(client.tasks.submit(TaskRequest(ScriptSpec("a.py", "print()"))).id)
     told = person.run("cancel", task.id)
     assert told.status == 1

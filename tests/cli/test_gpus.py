@@ -139,7 +139,7 @@ def test_the_server_is_asked_as_a_task_asks(user: CommandLine, server: FakeServe
         (OfferOrder.MODEL, "H100", "RTX 4090"),
     ],
 )
-def test_what_comes_first(order: OfferOrder, first: str, last: str) -> None:
+def test_the_order_of_offers(order: OfferOrder, first: str, last: str) -> None:
     cards = [("RTX 4090", 2, 24, 1000, 0.9), ("H100", 9, 80, 0, 1.0), ("L4", 1, 26, 500, 0.5)]
     found = [
         PoolDevice(
@@ -194,7 +194,9 @@ def test_where_there_is_nothing_it_says_why(
 @pytest.mark.parametrize(
     "wrong", [["--vram", "much"], ["--max-price", "x"], ["--fraction", "2"], ["--sort", "age"]]
 )
-def test_what_can_not_be_meant(user: CommandLine, server: FakeServer, wrong: list[str]) -> None:
+def test_invalid_filters_are_refused(
+    user: CommandLine, server: FakeServer, wrong: list[str]
+) -> None:
     assert user.run("gpus", *wrong).status == 64
     assert not server.requests
 

@@ -63,7 +63,7 @@ def a_program(directory: Path, name: str, body: str) -> Path:
         ("osascript", ["Potluck: <b>train</b>.py failed", "<b>train</b>.py failed"]),
     ],
 )
-def test_the_desktop_is_told_by_what_is_there(
+def test_desktop_notices_use_an_installed_program(
     user: CommandLine,
     server: FakeServer,
     script: Path,
@@ -109,7 +109,7 @@ def test_a_desktop_that_fails_is_a_remark(
 
 
 @pytest.mark.parametrize(("state", "status"), [(TaskState.SUCCEEDED, 0), (TaskState.FAILED, 1)])
-def test_whoever_waits_is_told_first_and_a_server_that_is_away_changes_no_status(
+def test_notices_precede_downloads_and_an_unreachable_server_changes_no_status(
     user: CommandLine,
     server: FakeServer,
     script: Path,
@@ -182,7 +182,7 @@ def test_a_receiver_that_is_away_is_a_remark_without_its_url(
         ("desktop", 78, "needs one of these programs"),
     ],
 )
-def test_what_can_not_be_told_is_refused_before_anything_runs(
+def test_an_unusable_notify_option_is_refused_before_anything_runs(
     user: CommandLine, server: FakeServer, script: Path, how: str, status: int, said: str
 ) -> None:
     user.variables["PATH"] = os.devnull
@@ -192,7 +192,7 @@ def test_what_can_not_be_told_is_refused_before_anything_runs(
     assert not server.requests
 
 
-def test_without_apprise_it_is_said_how_it_is_had(
+def test_a_missing_apprise_is_reported_with_its_install_command(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
     with mock.patch.dict(sys.modules, {"apprise": None}):

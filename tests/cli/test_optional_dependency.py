@@ -37,7 +37,7 @@ def test_without_the_servers_part_nothing_begins(
     assert not (tmp_path / "config").exists() and not (tmp_path / "data").exists()
 
 
-def test_who_has_a_pools_wheel_is_shown_that_one(
+def test_an_install_from_a_pool_shows_its_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = tmp_path / "potluck-0.1.0.dist-info"
@@ -53,7 +53,7 @@ def test_who_has_a_pools_wheel_is_shown_that_one(
     assert "clone" in install_hint("server")
 
 
-def test_nobody_is_sent_to_an_index_that_has_no_potluck() -> None:
+def test_no_hint_names_an_index_without_potluck() -> None:
     pages = [*SOURCE.rglob("*.py"), *DOCS.rglob("*.md"), DOCS.parent / "README.md"]
     sent = [str(page) for page in pages if FROM_AN_INDEX.search(page.read_text())]
     assert not sent, "say how it is had from a clone, or from a pool's wheel with its hash"

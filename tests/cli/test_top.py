@@ -76,7 +76,7 @@ def test_all_of_it_on_one_screen_whatever_its_size(
         assert (terminal.status(), terminal.is_as_it_was) == (0, True)
 
 
-def test_no_colours_if_nobody_wants_them(process_user: CommandLine, server: FakeServer) -> None:
+def test_no_colours_if_disabled(process_user: CommandLine, server: FakeServer) -> None:
     plays_a_pool(server)
     with top(process_user, NO_COLOR="1") as terminal:
         terminal.until_row("render.py")
@@ -177,7 +177,7 @@ def test_keys(process_user: CommandLine, server: FakeServer) -> None:
         assert (terminal.status(), terminal.is_as_it_was) == (130, True)
 
 
-async def test_what_comes_after_a_screen_was_left_changes_nothing(server: FakeServer) -> None:
+async def test_responses_after_a_view_was_closed_change_nothing(server: FakeServer) -> None:
     plays_a_pool(server)
     with Potluck(server.url, "secret") as potluck:
         reader = SnapshotReader(potluck)
@@ -276,9 +276,7 @@ def test_the_key_that_ends_a_line_does_nothing_else(
         reads(terminal, "why the selected task waits")
 
 
-def test_an_outage_is_told_and_over_when_it_is_over(
-    process_user: CommandLine, server: FakeServer
-) -> None:
+def test_an_outage_and_its_end_are_reported(process_user: CommandLine, server: FakeServer) -> None:
     plays_a_pool(server)
     with top(process_user, lines=30) as terminal:
         terminal.until_row("sweep.py")
@@ -302,7 +300,7 @@ def test_an_outage_is_told_and_over_when_it_is_over(
         assert (terminal.status(), terminal.is_as_it_was) == (143, True)
 
 
-async def test_a_mistake_of_ours_ends_it_and_is_told_outside(server: FakeServer) -> None:
+async def test_an_internal_error_ends_it_and_is_reported(server: FakeServer) -> None:
     plays_a_pool(server)
     with Potluck(server.url, "secret") as potluck:
         reader = SnapshotReader(potluck)
@@ -319,7 +317,7 @@ async def test_a_mistake_of_ours_ends_it_and_is_told_outside(server: FakeServer)
 
 
 @pytest.mark.parametrize("who", ["looks", "is asked"])
-async def test_a_mistake_of_a_thread_is_told_as_well(
+async def test_an_error_of_a_thread_is_reported(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
     """Else a look would never come again, and nobody would know."""

@@ -145,9 +145,7 @@ async def test_a_map_is_iterated(node: StandIn, remote: Any) -> None:
         await anext(aiter(remote.map([threading.Lock()])))
 
 
-async def test_what_a_cancelled_iteration_waited_for_is_the_next_ones(
-    node: StandIn, remote: Any
-) -> None:
+async def test_a_cancelled_iteration_loses_no_result(node: StandIn, remote: Any) -> None:
     gate = Gate()
     node.answers = gate
     mapped = remote.map([2, 4])
@@ -269,9 +267,7 @@ async def test_a_generator_is_closed_and_let_go() -> None:
     assert alive() is None
 
 
-async def test_nobody_waits_for_a_thread_that_nobody_asks_anything(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aio, "_IDLE_SECONDS", 0.01)
     numbers = aio.each(iter(range(3)))
     assert await anext(numbers) == 0

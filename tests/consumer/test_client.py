@@ -112,7 +112,7 @@ def test_tries_come_to_an_end(server: FakeServer, potluck: Potluck) -> None:
     assert len(server.requests) == HASTE.tries
 
 
-def test_what_can_not_get_better_is_asked_once(server: FakeServer, potluck: Potluck) -> None:
+def test_permanent_errors_are_not_retried(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/me", refuses(error.NotSignedIn("Unknown token.", "Copy it again.")))
     with pytest.raises(error.NotSignedIn) as raised:
         potluck.account.me()
@@ -187,7 +187,7 @@ def test_nothing_answers() -> None:
     assert "potluck up" in raised.value.hint
 
 
-def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate(server: FakeServer) -> None:
+def test_a_server_without_tls_is_not_reported_as_a_bad_certificate(server: FakeServer) -> None:
     client = Potluck(server.url.replace("http:", "https:"), "secret", HASTE)
     with pytest.raises(error.ServerUnreachable, match="does not use https"):
         client.account.me()
@@ -239,7 +239,7 @@ def test_results_of_a_task_that_has_given_none_yet(server: FakeServer, potluck: 
     assert potluck.results.raw(over.id) == gave, "it ended between the two questions"
 
 
-def test_an_id_can_not_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:
+def test_an_id_cannot_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:
     with pytest.raises(error.NotFound):
         potluck.tasks.get("../me?x=1")
     assert server.requests[0].path == "/v1/tasks/..%2Fme%3Fx%3D1"
@@ -324,7 +324,7 @@ def test_a_refusal_by_a_server_of_another_version_says_so(
         (streams(b"data: nonsense\n\n"), error.BadSettings),
     ],
 )
-def test_follow_does_not_repeat_what_can_not_get_better(
+def test_follow_does_not_retry_permanent_errors(
     server: FakeServer, potluck: Potluck, scene: Scene, expected: type[error.PotluckError]
 ) -> None:
     server.plays(follow_path("task_1"), scene)

@@ -273,7 +273,7 @@ RESULT = [
 ]
 
 
-def test_what_a_result_has_is_pinned() -> None:
+def test_the_attributes_of_a_result_are_pinned() -> None:
     assert [name for name in dir(potluck.consumer.Result) if not name.startswith("_")] == RESULT
 
 

@@ -289,7 +289,7 @@ def test_amounts_that_do_not_agree_are_found(changes: dict[str, object], problem
 
 
 @pytest.mark.parametrize("line", [b"", b"x", b"{}", b'{"receipt":1}', b'{"receipt":{}}', b"\xff"])
-def test_what_is_no_receipt_is_named(line: bytes) -> None:
+def test_invalid_receipts_are_reported(line: bytes) -> None:
     lines = [msgspec.json.encode(GOOD[0]), b"\n", line or b"[]"]
     bad = check_receipts(lines).bad
     assert bad is not None and bad.line == 3 and bad.problem.startswith("It is not a receipt")

@@ -79,7 +79,7 @@ def image(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> str:
     return NAME
 
 
-def test_it_is_small_and_belongs_to_nobody(podman: Podman, image: str) -> None:
+def test_the_image_is_small_and_runs_as_an_unprivileged_user(podman: Podman, image: str) -> None:
     (found,) = json.loads(podman("image", "inspect", image))
     (base,) = json.loads(podman("image", "inspect", BASE))
     assert found["Config"]["User"] == "10001:10001"

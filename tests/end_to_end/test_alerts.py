@@ -25,7 +25,7 @@ def test_every_alert_has_a_fault() -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_told_once_and_its_end_too(pool: WatchedPool, name: str) -> None:
+def test_a_fault_and_its_end_are_reported_once(pool: WatchedPool, name: str) -> None:
     fired = cause(pool, name)
     assert len(pool.receiver.about(name)) == len(pool.receiver.about(name, kind="success")) == 1
     assert fired.message.title.startswith("Potluck: ")

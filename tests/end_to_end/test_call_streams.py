@@ -97,7 +97,7 @@ def test_a_call_that_runs_is_cancelled_alone(client: Potluck) -> None:
     assert client.tasks.get(long.task_id).state is TaskState.CANCELLED
 
 
-def test_a_task_of_somebody_else_starts_beside_streams_without_a_gap(
+def test_a_task_of_another_account_starts_beside_streams_without_a_gap(
     server: ServerProcess, client: Potluck
 ) -> None:
     """Two accounts keep the only core busy; the third waits for about one turn."""

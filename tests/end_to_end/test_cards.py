@@ -65,7 +65,7 @@ def is_told(client: Api, node_id: str) -> bool:
     return all(each.get("temperature_celsius") is not None for each in samples)
 
 
-def test_a_card_that_falls_off_the_bus_is_told_and_its_task_goes_elsewhere(
+def test_a_lost_card_is_reported_and_its_task_moves(
     tmp_path: Path, stack: ExitStack, database_url: str
 ) -> None:
     server = stack.enter_context(ServerProcess(tmp_path, POTLUCK_DATABASE_URL=database_url))

@@ -83,7 +83,7 @@ def test_a_task_is_submitted_followed_and_fetched(generated: Generated, signed_i
     assert found.payload.read() == b"4"
 
 
-def test_what_is_known_is_not_sent_again(generated: Generated, signed_in: Any) -> None:
+def test_known_content_is_not_sent_again(generated: Generated, signed_in: Any) -> None:
     me = generated.api("me")
     first = me.sync_detailed(client=signed_in)
     again = me.sync_detailed(client=signed_in, if_none_match=first.headers["ETag"])

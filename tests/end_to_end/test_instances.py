@@ -54,7 +54,7 @@ def test_what_happens_on_one_instance_is_told_on_the_other(
         await_true(lambda: len(receiver.got) == 2, "the webhook is told too")
 
 
-def test_what_one_instance_revokes_the_other_refuses(
+def test_a_revocation_holds_on_other_instances(
     tmp_path: Path, database_url: str, shared_redis: RedisServer, redis_url: str
 ) -> None:
     """The other has kept the callers. Redis brings it the word, and holds nothing of them."""

@@ -107,7 +107,7 @@ def test_a_killed_leader_is_followed_within_five_seconds(
     row.check()
 
 
-def test_a_leader_that_was_stopped_in_the_middle_of_it_keeps_nobody_waiting(
+def test_a_leader_that_stops_midway_blocks_no_request(
     tmp_path: Path, row: Row, shared: dict[str, str]
 ) -> None:
     """It sits in an open transaction and holds the leader's row. When it wakes, it stands by."""

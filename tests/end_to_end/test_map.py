@@ -88,7 +88,7 @@ def test_an_item_that_takes_too_long_says_so(client: Potluck) -> None:
     assert isinstance(found[1], TaskFailed) and "it ran longer than its 1 s" in str(found[1])
 
 
-def test_what_was_loaded_stays_for_the_next_item(client: Potluck) -> None:
+def test_loaded_state_stays_for_the_next_item(client: Potluck) -> None:
     far = loads.using(client=client)
     counts = list(far.map(range(50)))
     assert len(set(counts)) > 1, "several items met the same interpreter"

@@ -125,7 +125,7 @@ def ends(server: ServerProcess, task_id: str) -> list[tuple[str, str | None]]:
     return [(each["state"], each["reason"]) for each in server.client().task(task_id)["attempts"]]
 
 
-def test_what_ran_and_ended_during_the_outage_is_taken_back(
+def test_attempts_that_ended_during_the_outage_are_readopted(
     server: ServerProcess, line: Line, stack: ExitStack, tmp_path: Path
 ) -> None:
     node = stack.enter_context(Node(tmp_path, line.url))
@@ -147,7 +147,7 @@ def test_what_ran_and_ended_during_the_outage_is_taken_back(
     assert node.holds() == 0
 
 
-def test_what_another_node_has_by_then_is_let_go_of(
+def test_an_attempt_that_moved_to_another_node_is_stopped(
     server: ServerProcess, line: Line, stack: ExitStack, tmp_path: Path
 ) -> None:
     node = stack.enter_context(Node(tmp_path / "p1", line.url))

@@ -155,7 +155,7 @@ def test_a_pause_lets_what_runs_go_on_and_nothing_new_begin(machine: Machine) ->
     assert client.finished(waiting)["state"] == "succeeded"
 
 
-def test_a_pause_from_elsewhere_holds_before_the_node_has_heard_of_it(machine: Machine) -> None:
+def test_a_remote_pause_holds_before_the_node_fetches_it(machine: Machine) -> None:
     client = machine.client
     answer = client.call("PATCH", f"/v1/nodes/{machine.node_id}/terms", b'{"is_paused":true}')
     assert (answer.status, answer.json()["devices"][0]["availability"]) == (202, "paused")
@@ -226,14 +226,14 @@ def test_limits_keep_out_what_does_not_fit(
     assert machine.client.finished(waiting)["state"] == "succeeded"
 
 
-def test_an_owner_runs_his_own_tasks_whatever_his_lists_say(machine: Machine) -> None:
+def test_owners_run_their_own_tasks_whatever_their_lists_say(machine: Machine) -> None:
     machine.change(deny=(ServerProcess.wallet.address,), allow=("0x" + "12" * 20,))
     mine = machine.client.submit(HELLO)
     assert machine.client.finished(mine)["state"] == "succeeded"
     machine.change(deny=None, allow=None)
 
 
-def test_a_broken_file_changes_nothing_and_is_told(machine: Machine) -> None:
+def test_a_broken_file_changes_nothing_and_is_reported(machine: Machine) -> None:
     machine.change(price_micro_per_hour=1_000_000)
     machine.write("price = 2\nprise = 3\n")
     await_true(lambda: "prise" in machine.status().problem, "it is told", 5)
@@ -322,7 +322,7 @@ def test_a_drained_node_finishes_what_runs_and_ends_well(
 
 # Of one that does not run: tests/cli/provider/test_provider_real.py, too.
 @pytest.mark.parametrize("is_running", [True, pytest.param(False, marks=pytest.mark.long)])
-async def test_whoever_leaves_leaves_nothing_behind(
+async def test_leaving_removes_everything(
     server: ServerProcess, tmp_path: Path, is_running: bool
 ) -> None:
     machine = Machine(tmp_path, server, "leaver")

@@ -43,9 +43,7 @@ def logged(server: ServerProcess, part: str) -> list[str]:
     return [entry.get("state", "ok") for entry in entries if entry.get("part") == part]
 
 
-def test_every_part_is_told_and_nothing_that_a_stranger_should_not_see(
-    tmp_path: Path, stack: ExitStack
-) -> None:
+def test_every_part_is_public_without_secrets(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(ServerProcess(tmp_path, 0, **OFTEN))
     await_ill(server)
     answer = server.client("").call("GET", "/readyz")
@@ -148,7 +146,7 @@ def test_every_instance_tells_which_one_leads(
     )
 
 
-def test_a_disk_of_the_database_that_is_full_is_shown_logged_and_told(
+def test_a_full_database_disk_is_shown_logged_and_reported(
     databases: Databases, tmp_path: Path, stack: ExitStack
 ) -> None:
     """PostgreSQL's own error, by a trigger: the leader's row cannot be written, nor a task."""

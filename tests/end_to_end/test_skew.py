@@ -64,7 +64,7 @@ class Node(PotluckProcess):
         return said
 
 
-def test_a_server_of_another_version_is_told_and_work_goes_on(
+def test_a_server_of_another_version_is_reported_and_work_continues(
     server: ServerProcess, tmp_path: Path
 ) -> None:
     assert server.client("").get("/healthz")["version"] == SERVERS_VERSION
@@ -90,7 +90,7 @@ def test_what_is_new_and_not_used_is_not_sent(server: ServerProcess, tmp_path: P
         pytest.param(OF_ANOTHER_PROTOCOL, "speaks protocol 2", id="another protocol"),
     ],
 )
-def test_what_the_server_can_not_understand_is_explained_and_changes_nothing(
+def test_a_version_mismatch_is_explained_and_changes_nothing(
     server: ServerProcess, tmp_path: Path, change: str, detail: str
 ) -> None:
     before = server.client().get("/v1/nodes")["nodes"]

@@ -47,7 +47,7 @@ def run(person: CommandLine, name: str, output: Path, **parameters: object) -> F
     return shown
 
 
-def test_a_picture_is_drawn_and_what_can_not_be_installed_is_told(
+def test_a_picture_is_drawn_and_a_missing_library_is_reported(
     person: CommandLine, tmp_path: Path
 ) -> None:
     """Both in one, so that one platform is started for them. And an example that needs the same."""

@@ -34,7 +34,7 @@ async def test_many_wakes_count_as_one(live: Live) -> None:
         assert not await listener.wait(NEVER_SECONDS)
 
 
-async def test_another_topic_wakes_nobody(live: Live) -> None:
+async def test_another_topic_wakes_no_waiter(live: Live) -> None:
     async with live.listen("task:1", "shutdown") as listener:
         await live.wake("task:2")
         assert not await listener.wait(NEVER_SECONDS)
@@ -53,7 +53,7 @@ async def test_every_listener_of_a_topic_is_woken(live: Live) -> None:
         assert await second.wait(SOON_SECONDS)
 
 
-async def test_a_wake_from_before_listening_is_not_heard(live: Live) -> None:
+async def test_a_wake_before_the_subscription_is_not_received(live: Live) -> None:
     await live.wake("task:1")
     async with live.listen("task:1") as listener:
         assert not await listener.wait(NEVER_SECONDS)
@@ -159,7 +159,7 @@ async def test_a_message_goes_to_one_collector_in_order(live: Live) -> None:
     assert await live.collect("others") == [b"three"]
 
 
-async def test_a_box_that_nobody_collects_from_stays_small(live: Live) -> None:
+async def test_an_outbox_without_a_reader_stays_small(live: Live) -> None:
     for number in range(MOST_MESSAGES + 5):
         await live.post("questions", str(number).encode())
     kept = await live.collect("questions")

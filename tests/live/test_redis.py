@@ -62,7 +62,7 @@ async def test_a_thousand_topics_at_once_all_arrive(pair: tuple[RedisLive, Redis
             await one.wake(topic)
 
 
-async def test_what_was_woken_last_before_closing_still_goes_out(
+async def test_the_last_wake_before_closing_is_sent(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:
     leaving = await RedisLive.connect(own_redis.url)
@@ -102,7 +102,7 @@ async def test_without_redis_everything_goes_on(
     assert time.monotonic() - started < 5
 
 
-async def test_a_frozen_redis_holds_nobody_up_for_long(
+async def test_a_frozen_redis_delays_no_request_for_long(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:
     one, _ = pair
@@ -179,7 +179,7 @@ async def test_the_password_of_an_address_that_makes_no_sense_is_not_in_the_sent
     assert "secret" not in raised.value.detail and raised.value.__cause__ is None
 
 
-async def test_what_is_away_is_told_from_what_refuses(own_redis: RedisServer) -> None:
+async def test_unreachable_is_distinguished_from_refused(own_redis: RedisServer) -> None:
     """A starting server waits for the first, and not for the second."""
     await check_redis(own_redis.url)
     with pytest.raises(BadSettings, match="out of range"):

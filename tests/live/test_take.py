@@ -68,7 +68,7 @@ async def test_without_redis_an_instance_counts_alone(own_redis: RedisServer) ->
         await live.close()
 
 
-async def test_a_script_that_redis_forgot_is_told_again(own_redis: RedisServer) -> None:
+async def test_a_script_that_redis_forgot_is_sent_again(own_redis: RedisServer) -> None:
     live = await RedisLive.connect(own_redis.url)
     try:
         assert await live.take("calls", 0.01, 1) == 0
@@ -101,7 +101,7 @@ def test_never_more_than_the_burst_and_what_flowed_in(
 
 
 @given(st.integers(1, 20), st.floats(0.5, 50))
-def test_who_waits_as_told_gets_through(burst: int, per_second: float) -> None:
+def test_a_client_that_waits_as_told_succeeds(burst: int, per_second: float) -> None:
     buckets, now = Buckets(), 0.0
     for _ in range(50):
         wait_seconds = buckets.take("calls", per_second, burst, now)

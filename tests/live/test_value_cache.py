@@ -60,7 +60,7 @@ async def test_without_a_wake_up_it_is_read_again_after_its_time(listener: Liste
     assert source.reads == 2
 
 
-async def test_what_changes_while_it_is_read_is_not_kept(
+async def test_a_value_changed_during_its_read_is_not_cached(
     live: InProcessLive, listener: Listener
 ) -> None:
     """The change may be committed after the read has looked."""
@@ -77,7 +77,7 @@ async def test_what_changes_while_it_is_read_is_not_kept(
     assert await kept.load("a", source.read) == 2
 
 
-async def test_that_there_is_nothing_is_not_kept(listener: Listener) -> None:
+async def test_a_missing_value_is_not_cached(listener: Listener) -> None:
     kept, source = ValueCache[int | None](listener, 2.0), Source()
     source.value = None
     assert await kept.load("a", source.read) is None
@@ -93,7 +93,7 @@ async def test_the_number_of_values_is_bounded(listener: Listener) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0])
-async def test_nothing_is_kept_where_nobody_listens_or_it_is_turned_off(
+async def test_nothing_is_kept_without_a_listener_or_when_disabled(
     listener: Listener, seconds: float
 ) -> None:
     kept = ValueCache[int | None](None if seconds else listener, seconds)

@@ -43,7 +43,7 @@ def test_an_error_without_an_exception_is_a_group_of_its_own() -> None:
     assert (error.kind, error.place, error.trace) == ("logged", "invariant violated", "")
 
 
-def test_secrets_are_masked_and_causes_are_told() -> None:
+def test_secrets_are_masked_and_causes_are_shown() -> None:
     tally = ErrorTally()
     try:
         try:
@@ -56,7 +56,7 @@ def test_secrets_are_masked_and_causes_are_told() -> None:
     assert "ValueError: refused [secret]" in group.trace and KEY not in group.trace
 
 
-def test_what_a_library_logs_is_masked_and_one_group_by_its_format() -> None:
+def test_errors_of_a_library_are_masked_and_grouped_by_format() -> None:
     tally = ErrorTally()
     for number in range(3):
         url = f"redis://potluck:hunter{number}@cache"
@@ -79,7 +79,7 @@ def test_a_flood_is_bounded() -> None:
     assert sum(len(error.message) + len(error.trace) for error in errors) < 50_000
 
 
-def test_what_could_not_be_stored_is_counted_with_what_comes_later() -> None:
+def test_unstored_errors_are_counted_with_later_ones() -> None:
     tally = ErrorTally()
     tally.note("request failed", raised(), "request failed")
     unstored = tally.collect()

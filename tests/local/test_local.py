@@ -51,7 +51,7 @@ with held(Path(sys.argv[1]), DataDirectoryInUse("taken")):
 """
 
 
-def test_a_directory_that_can_not_be_made_is_a_setting_to_change(tmp_path: Path) -> None:
+def test_an_uncreatable_directory_is_a_bad_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadSettings, match="cannot be used"), held(tmp_path / "file", IN_USE):
         pass
@@ -120,7 +120,7 @@ def test_nonsense_is_named(
         sample(options, variables)
 
 
-def test_what_was_said_is_not_repeated() -> None:
+def test_errors_do_not_quote_values() -> None:
     """It may be an address with a password in it, and errors go to logs."""
     for said in ("a-secret", "1=x,a-secret", "one=a-secret"):
         with pytest.raises(BadSettings) as raised:
@@ -164,7 +164,7 @@ def test_a_secret_of_ours_is_closed_to_others_and_one_of_theirs_is_refused(tmp_p
     keep_private(tmp_path / "none")
 
 
-def test_a_choice_is_told_with_its_members() -> None:
+def test_an_enum_is_described_with_its_members() -> None:
     with pytest.raises(BadSettings) as raised:
         settings.read_values(Choices, "X_", {}, {"X_CHOICE": "maybe"}, {}, {})
     assert raised.value.hint == "Choose from: open, invite, closed."

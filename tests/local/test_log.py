@@ -48,7 +48,7 @@ def _pieces(descriptor: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("in_a_terminal", [True, False], ids=["terminal", "file"])
-def test_a_failure_is_told_by_lines_of_code_and_not_by_variables(in_a_terminal: bool) -> None:
+def test_a_failure_report_has_lines_of_code_and_no_variables(in_a_terminal: bool) -> None:
     told = logged(in_a_terminal)
     assert SECRET not in told
     assert told.count("Traceback (most recent call last)") == 2, told
@@ -94,7 +94,7 @@ assert seen == [("inside", "KeyError"), ("without an exception", "NoneType")], s
 """
 
 
-def test_an_exception_is_logged_and_told_once_however_many_places_log_it() -> None:
+def test_an_exception_is_logged_and_counted_once() -> None:
     told = logged(in_a_terminal=False, program=_TWICE)
     assert told.count("Traceback") == 1 and "outside" not in told and "a library" not in told
     assert "without an exception" in told
@@ -111,7 +111,7 @@ assert seen == [("it failed", "it failed"), ("task_1 failed", "a.library: %s fai
 """
 
 
-def test_an_error_of_a_library_is_told_with_its_format() -> None:
+def test_an_error_of_a_library_is_recorded_by_its_format() -> None:
     assert "task_1 failed" in logged(in_a_terminal=False, program=_ORIGINS)
 
 
@@ -126,7 +126,7 @@ logging.getLogger("a.library").warning("a request with %s", key)
 
 
 @pytest.mark.parametrize("style", ["json", "text"])
-def test_what_looks_like_a_secret_is_masked_in_every_style(style: str) -> None:
+def test_likely_secrets_are_masked_in_every_style(style: str) -> None:
     told = logged(in_a_terminal=False, program=_SECRET.replace("STYLE", style))
     assert "x" * 43 not in told and told.count("[secret]") == 2
     assert told.startswith("{") is (style == "json"), told

@@ -52,7 +52,7 @@ def test_it_is_found_in_a_log_and_masked_by_ours(what: str, tmp_path: Path) -> N
     assert MASK in masked and scanner.find(masked) == []
 
 
-def test_what_a_test_has_planted_is_found() -> None:
+def test_planted_secrets_are_found() -> None:
     scanner = LogScanner()
     scanner.plant("a wallet's key", Wallet("alice").key.hex())
     assert "a wallet's key" in scanner.find(f"key={Wallet('alice').key.hex().upper()}")
@@ -85,7 +85,7 @@ from pathlib import Path
 from potluck.server.metrics import definitions as of_server
 from tests.log_scanner import SCANNER
 
-def test_that_logs_a_token(tmp_path: Path) -> None:
+def test_a_token_is_masked_in_the_log(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     SCANNER.watch(log)
     log.write_text("potluck_key_" + "x" * 43 + "\\n")
@@ -100,7 +100,7 @@ def test_a_test_whose_server_logs_a_token_fails(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", *options, str(test), f"--basetemp={tmp_path}/base"]
     ran = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 1, ran.stdout
-    assert "ERROR at teardown of test_that_logs_a_token" in ran.stdout, ran.stdout
+    assert "ERROR at teardown of test_a_token_is_masked_in_the_log" in ran.stdout, ran.stdout
     assert "a token of Potluck" in ran.stdout and "x" * 43 not in ran.stdout
 
 

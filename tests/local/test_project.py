@@ -134,7 +134,7 @@ NOT_FOR_SCRIPTS = {
 }
 
 
-def test_what_a_downloaded_script_can_not_say(project: Path) -> None:
+def test_options_that_a_script_must_not_set(project: Path) -> None:
     in_files = {
         place: {name for name, option in OPTIONS.items() if place in option.sources}
         for place in (OptionSource.PROJECT, OptionSource.SCRIPT)
@@ -176,14 +176,12 @@ def test_the_nearest_file_counts_up_to_the_top_of_the_repository(project: Path) 
     assert said(project) == {}, "the nearest says nothing, and hides the others"
 
 
-def test_the_home_directory_is_nobodys_project(project: Path) -> None:
+def test_the_home_directory_is_no_project(project: Path) -> None:
     write(Path.home(), "gpu = 1")
     assert nearest_project(project) is None
 
 
-def test_what_belongs_to_another_user_is_not_read(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_another_user_are_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(project, "gpu = 1")
     owner = (project / "pyproject.toml").stat().st_uid
     assert nearest_project(project) is not None

@@ -75,7 +75,7 @@ def test_an_error_is_sent_without_secrets_and_variables() -> None:
         assert secret not in text, secret
 
 
-def test_a_wrong_dsn_and_a_missing_sdk_are_told() -> None:
+def test_a_wrong_dsn_and_a_missing_sdk_are_reported() -> None:
     with pytest.raises(BadSettings, match="POTLUCK_SENTRY_DSN") as raised:
         open_sentry("a-key-that-is-no-dsn", "POTLUCK_SENTRY_DSN", "0.1.0")
     assert "a-key" not in str(raised.value)

@@ -74,7 +74,7 @@ def test_ones_own_go_before_those_that_come_along() -> None:
     assert len(list(all_templates())) == len(list(BUILT_IN.iterdir()))
 
 
-def test_what_must_be_given() -> None:
+def test_required_parameters() -> None:
     own("ask", f'{PLAIN}[parameters.who]\nhelp = "Whom."\n')
     with pytest.raises(InvalidInput, match="The parameter who must be given"):
         find_template("ask").arguments({})
@@ -100,7 +100,7 @@ def test_files_beside_the_script_go_along() -> None:
         (f"{PLAIN}[parameters.n]\ndefault = 1\nminimum = 2", "the default of n"),
     ],
 )
-def test_mistakes_in_a_template_are_told(text: str, why: str) -> None:
+def test_mistakes_in_a_template_are_reported(text: str, why: str) -> None:
     own("wrong", text)
     with pytest.raises(InvalidInput) as refused:
         find_template("wrong")

@@ -47,7 +47,7 @@ def test_an_exporter_that_is_not_there_is_refused() -> None:
         f"00-0af7651916cd43dd8448eb211c80319c-{'0' * 16}-01",
     ],
 )
-def test_what_is_no_traceparent_is_ignored(text: str) -> None:
+def test_invalid_traceparents_are_ignored(text: str) -> None:
     assert parse_traceparent(text) is None
 
 

@@ -103,16 +103,14 @@ async def test_a_script_runs_and_its_output_and_outcome_arrive(
     assert server.left == [running.some(RegistrationDone)[0].node_id]
 
 
-async def test_a_journal_that_can_not_be_opened_is_told_as_that(
-    server: FakeServer, tmp_path: Path
-) -> None:
+async def test_an_unopenable_journal_is_reported(server: FakeServer, tmp_path: Path) -> None:
     settings = settings_for(server.url, tmp_path)
     (attempts_directory(settings.data_directory, settings.url) / "journal").mkdir(parents=True)
     with pytest.raises(BadSettings, match="cannot be written"):
         await provide(settings, Running().announced.append, asyncio.Event())
 
 
-async def test_what_a_kill_left_of_writing_is_removed(tmp_path: Path) -> None:
+async def test_an_incomplete_write_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     """But of the owner's file: a command may be writing it just now."""
     names = ("node.json", "wishes.json", "unwritten.json", "measured.json", "power.json")
     for name in (*names, "provider.toml"):
@@ -124,7 +122,7 @@ async def test_what_a_kill_left_of_writing_is_removed(tmp_path: Path) -> None:
     assert all((tmp_path / name).read_text() == "whole" for name in names)
 
 
-async def test_signals_are_heard_also_where_an_event_loop_knows_none(
+async def test_signals_are_handled_without_support_of_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As on Windows."""
@@ -164,7 +162,7 @@ async def test_every_ending_has_its_reason(server: FakeServer, tmp_path: Path) -
     assert all(one.detail.isprintable() for one in outcomes)
 
 
-async def test_dependencies_that_can_not_be_had_are_the_tasks_failure(
+async def test_unavailable_dependencies_are_the_tasks_failure(
     server: FakeServer, tmp_path: Path
 ) -> None:
     source = "# /// script\n# dependencies = ['not-to-be-found']\n# ///\nprint(1)"

@@ -87,7 +87,7 @@ def test_fetching_is_off_until_the_owner_says_so(tmp_path: Path) -> None:
     assert rules_of(tmp_path, "pull_images = true").limits.pulls_images
 
 
-def test_the_pool_is_told_where_images_run_unless_the_owner_takes_none(tmp_path: Path) -> None:
+def test_images_are_offered_unless_the_owner_refuses_them(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     rules = rules_of(tmp_path, "")
     beside = NodeOffer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
@@ -146,7 +146,9 @@ async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not(tmp_
         await WithImages(plain, None, tmp_path).run(replace(a_run("a"), image="busybox"), unheard)
 
 
-async def test_what_an_earlier_life_worked_in_goes_also_without_its_engine(tmp_path: Path) -> None:
+async def test_directories_of_an_earlier_process_are_removed_without_its_engine(
+    tmp_path: Path,
+) -> None:
     disk = DirectoryDisk(tmp_path / CONTAINER_DISKS / "some", MIB)
     work = ContainerWork(tmp_path / DIRECTORY / "run", MIB, disk)
     (work.path / "large").write_bytes(bytes(1000))

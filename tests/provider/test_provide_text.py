@@ -124,9 +124,7 @@ def test_a_machine_without_walls_says_whose_tasks_it_takes(
     assert "your own" not in capsys.readouterr().out
 
 
-def test_what_is_wrong_is_in_the_log_of_whoever_reads_the_rest_as_json(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_warnings_are_on_stderr_also_with_json(capsys: pytest.CaptureFixture[str]) -> None:
     announce = make_announcer(Screen(json=True))
     with capture_logs() as logged:
         announce(TermsRead())

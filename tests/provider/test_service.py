@@ -83,7 +83,7 @@ def test_machines_that_fail_together_do_not_come_back_as_one() -> None:
     assert len(waits) > 5 and min(waits) >= 10 and max(waits) < 30
 
 
-def test_what_would_be_a_line_of_its_own_is_refused() -> None:
+def test_line_breaks_in_a_unit_are_refused() -> None:
     with pytest.raises(BadSettings):
         systemd.unit(describe((*COMMAND, "a\nExecStop=x"), {}, Path("/c"), Path("/d"), 5.0))
 

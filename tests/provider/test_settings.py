@@ -98,7 +98,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("options", "variables", "named"), BAD)
-def test_nonsense_is_refused_by_the_name_under_which_it_was_said(
+def test_invalid_values_are_refused_by_the_name_of_their_source(
     options: dict[str, Any], variables: dict[str, str], named: str
 ) -> None:
     with pytest.raises(BadSettings, match=named):
@@ -117,7 +117,7 @@ def test_one_provider_at_a_time_in_a_data_directory(tmp_path: Path) -> None:
         assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_data_directory_that_can_not_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_an_unusable_data_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(BadSettings, match="Not a directory"),
@@ -141,6 +141,6 @@ def test_a_damaged_node_file_costs_only_the_id(tmp_path: Path, content: str) -> 
     assert load_node_id(tmp_path, URL) is None
 
 
-def test_what_one_server_entrusted_is_kept_apart_from_another(tmp_path: Path) -> None:
+def test_data_of_different_servers_is_kept_apart(tmp_path: Path) -> None:
     addresses = (URL, "http://127.0.0.1:8471", "http://127.0.0.1/8470", "http://127.0.0.1-8470")
     assert len({attempts_directory(tmp_path, each) for each in addresses}) == 4

@@ -193,7 +193,7 @@ def test_an_outcome_from_before_a_crash_is_sent_when_its_log_is_there() -> None:
     assert attempts.handle(LogAcknowledged(lease.attempt_id, 3)) == [SendReport(finished)]
 
 
-def test_what_a_crash_cut_short_is_reported_as_lost() -> None:
+def test_work_cut_short_by_a_crash_is_reported_as_lost() -> None:
     attempts, (lease, _) = Attempts(), a_lease()
     conclude, send = attempts.handle(Recovered(lease, TASK, None, log_pieces=0))
     assert isinstance(conclude, Conclude)
@@ -245,7 +245,7 @@ def test_shutdown_starts_nothing_that_waited_and_gives_it_back() -> None:
     assert not any(isinstance(one, StartAttempt) for one in ended)
 
 
-def test_what_ends_by_itself_while_it_is_being_stopped_keeps_its_outcome() -> None:
+def test_an_attempt_that_ends_while_being_stopped_keeps_its_outcome() -> None:
     attempts, grant = Attempts(), a_grant()
     finished = completed(lease_of(grant))
     attempts.handle(Granted(grant))
@@ -287,7 +287,7 @@ def an_outcome(item: int) -> ItemOutcome:
     return ItemOutcome(item, EndReason.COMPLETED, 0.1, 0)
 
 
-def test_outcomes_of_items_are_kept_before_they_are_told_and_come_before_the_end() -> None:
+def test_outcomes_of_items_are_saved_then_reported_before_the_end() -> None:
     attempts, grant = Attempts(), a_grant(items=range(3))
     lease, attempt_id = lease_of(grant), grant.attempt_id
     attempts.handle(Granted(grant))
@@ -303,7 +303,7 @@ def test_outcomes_of_items_are_kept_before_they_are_told_and_come_before_the_end
     assert attempts.handle(ItemsAccepted(one)) == [Drop(one)]
 
 
-def test_outcomes_of_an_earlier_life_are_told_before_its_end() -> None:
+def test_outcomes_of_an_earlier_process_are_reported_before_the_end() -> None:
     lease, _ = a_lease()
     kept = ItemsDone(lease, (an_outcome(7),))
     attempts = Attempts()
@@ -313,7 +313,7 @@ def test_outcomes_of_an_earlier_life_are_told_before_its_end() -> None:
     assert ended.report.reason is EndReason.NODE_RESTARTED
 
 
-def test_outcomes_of_what_was_called_off_are_nobodys() -> None:
+def test_outcomes_of_cancelled_items_are_dropped() -> None:
     attempts, grant = Attempts(), a_grant(items=range(3))
     attempts.handle(Granted(grant))
     attempts.handle(LeaseLost(grant.attempt_id))
@@ -362,7 +362,7 @@ def test_a_task_with_network_has_a_limit_of_silence_by_default(
     assert attempts.shortest_silence_seconds() == counts
 
 
-def test_what_waits_for_its_device_does_not_outlast_a_silence_either() -> None:
+def test_attempts_waiting_for_a_device_end_with_a_silence_too() -> None:
     attempts = Attempts(20.0)
     running, waiting = a_grant(), a_grant()
     attempts.handle(Granted(running))
@@ -401,14 +401,14 @@ def test_a_grant_of_a_closed_device_is_given_back_at_once() -> None:
     assert StartAttempt(again) in attempts.handle(Granted(again))
 
 
-def test_what_runs_on_a_device_that_is_closed_goes_on() -> None:
+def test_attempts_on_a_closed_device_continue() -> None:
     attempts, grant = Attempts(), a_grant(device="card")
     attempts.handle(Granted(grant))
     assert attempts.handle(DevicesClosed({"card": PAUSED})) == []
     assert attempts.handle(CodeStarted(grant.attempt_id)) == [SendReport(Started(lease_of(grant)))]
 
 
-def test_what_waits_for_a_device_that_is_closed_is_given_back_at_once() -> None:
+def test_attempts_waiting_for_a_closed_device_are_given_back() -> None:
     attempts, first, second = Attempts(), a_grant(device="card"), a_grant(device="card")
     attempts.handle(Granted(first))
     attempts.handle(Granted(second))
@@ -437,7 +437,7 @@ def test_a_device_that_is_wanted_back_gives_its_run_a_grace() -> None:
     ]
 
 
-def test_only_what_came_under_such_terms_goes_when_nobody_says_so() -> None:
+def test_only_attempts_accepted_as_reclaimable_are_stopped() -> None:
     """A pool holds it against a node if it stops what came before."""
     early = a_grant(device="card", milli=500)
     late = replace(a_grant(device="card", milli=500), is_reclaimable=True)
@@ -450,7 +450,7 @@ def test_only_what_came_under_such_terms_goes_when_nobody_says_so() -> None:
     assert attempts.handle(said) == [RecallAttempt(early.attempt_id, EndReason.RECLAIMED, 5.0)]
 
 
-def test_what_waits_for_a_device_that_is_wanted_back_is_given_back_at_once() -> None:
+def test_attempts_waiting_for_a_reclaimed_device_are_given_back() -> None:
     attempts, first, second = Attempts(), a_grant(device="card"), a_grant(device="card")
     attempts.handle(Granted(first))
     attempts.handle(Granted(second))

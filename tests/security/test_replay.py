@@ -91,7 +91,7 @@ def test_both_signatures_of_a_message_are_one_session(instances: Instances) -> N
     assert _sessions(instances, answers) == 1
 
 
-def test_a_challenge_is_one_session_whoever_signs_it(instances: Instances) -> None:
+def test_a_challenge_makes_one_session_only(instances: Instances) -> None:
     challenge = instances.challenge()
     logins = [Wallet(f"crowd {number}").answer(challenge) for number in range(TIMES)]
     assert statuses(instances.send(routes.LOGIN.path, logins)) == {201: 1, 401: TIMES - 1}

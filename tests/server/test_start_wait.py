@@ -36,7 +36,7 @@ async def test_it_is_repeated_until_the_service_is_there_and_announced_once() ->
     assert announced == ["Redis: away"], "what is there is not worth a word"
 
 
-async def test_what_does_not_mend_itself_is_not_waited_for() -> None:
+async def test_permanent_errors_are_not_waited_for() -> None:
     wait = StartWait(60, asyncio.Event(), Announced().add)
     with pytest.raises(BadSettings):
         await wait.until_available("Redis", failing(1, BadSettings("a wrong password")))

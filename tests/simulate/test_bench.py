@@ -31,7 +31,7 @@ def test_a_pool_with_room_for_little_is_measured_too() -> None:
         ("--against", "/no/checkout"),
     ],
 )
-def test_what_is_no_number_of_things_is_refused_in_a_sentence(options: tuple[str, str]) -> None:
+def test_invalid_counts_are_refused_with_a_sentence(options: tuple[str, str]) -> None:
     done = bench(*options)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr and "is no" in done.stderr

@@ -88,7 +88,7 @@ def test_a_bad_trace_is_refused_with_its_line(tmp_path: Path, text: str, message
         read_trace(path)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"^Cannot read .*none.csv: No such file [a-z ]*\.$"):
         read_trace(tmp_path / "none.csv")
     (tmp_path / "picture.csv").write_bytes(b"\xff\xfe")
@@ -121,7 +121,7 @@ def test_a_chart_has_a_line_for_each_series() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("placement", ["fragmentation", "best-fit"])
-def test_philly_is_done_quickly_and_nobody_waits_for_long(
+def test_philly_completes_quickly_with_bounded_waits(
     pytestconfig: pytest.Config, placement: str
 ) -> None:
     """640 GPUs in nodes of 8: the stretch of 17,000 s, with a longest wait of 61 h.

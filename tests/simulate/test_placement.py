@@ -81,7 +81,7 @@ def test_a_list_without_models_and_policies_side_by_side(
         (["--list", "small", "--plot", "filled.png"], "ends in .svg"),
     ],
 )
-def test_what_can_not_be_done_is_said(
+def test_impossible_requests_are_reported(
     folder: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert execute(["simulate", "placement", "--trace", str(folder), *arguments]) != 0

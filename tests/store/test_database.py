@@ -27,7 +27,7 @@ async def _ask_for_ever(database: Database) -> None:
             await connection.fetchval("SELECT 1")
 
 
-async def test_who_is_called_off_ends_at_whatever_step_it_is(database: Database) -> None:
+async def test_a_cancelled_attempt_ends_at_any_step(database: Database) -> None:
     """A server stops when its duties have ended: one that goes on keeps it for ever."""
     for steps in range(40):
         asking = asyncio.create_task(_ask_for_ever(database))
@@ -56,7 +56,7 @@ async def test_health_is_checked_while_requests_hold_all_connections(database: D
             assert await own.fetchval("SELECT 1") == 1
 
 
-async def test_a_full_disk_is_told_by_its_name(database: Database) -> None:
+async def test_a_full_disk_is_reported_by_its_name(database: Database) -> None:
     refuse = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = 'disk_full'; END $$"
     assert not database.is_disk_full
     with pytest.raises(Unavailable, match="disk of the server's database is full"):
@@ -69,7 +69,9 @@ def _with(url: str, **changes: str) -> str:
     return urlsplit(url)._replace(**changes).geturl()
 
 
-async def test_an_address_that_is_away_is_told_from_one_that_refuses(database_url: str) -> None:
+async def test_an_unreachable_address_is_distinguished_from_a_refusing_one(
+    database_url: str,
+) -> None:
     """A starting server waits for the first, and not for the second."""
     await check_address(database_url)
     with pytest.raises(Unavailable, match="does not answer"):

@@ -16,7 +16,7 @@ def empty_url(databases: Databases) -> Iterator[str]:
         yield url
 
 
-async def test_what_would_be_applied_is_shown_and_nothing_is_changed(empty_url: str) -> None:
+async def test_pending_migrations_are_listed_without_a_change(empty_url: str) -> None:
     assert await schema.list_pending(empty_url) == list(schema.read_migrations())
     connection = await asyncpg.connect(empty_url)
     try:

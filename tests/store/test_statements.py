@@ -68,7 +68,7 @@ def test_every_call_passes_exactly_the_parameters() -> None:
     assert files == {"event_list", "invariant_snapshot", "sealed"}
 
 
-def test_what_is_missing_or_unknown_is_named() -> None:
+def test_missing_and_unknown_names_are_reported() -> None:
     lock = compile_query("tasks.lock", "SELECT FROM tasks WHERE id = :task_id")
     with pytest.raises(TypeError, match=r"tasks\.lock\(\) missing .*'task_id'"):
         lock()
@@ -76,7 +76,7 @@ def test_what_is_missing_or_unknown_is_named() -> None:
         lock(task_id="task_1", kind="script")
 
 
-def test_what_is_no_parameter_stays() -> None:
+def test_unknown_placeholders_stay() -> None:
     source = (
         """SELECT ':a'::text, "b:c", (ARRAY[1])[1:2], d::int -- it's :no parameter\n, :e::int"""
     )

@@ -22,7 +22,7 @@ def vault(*keys: bytes) -> Vault:
     row=st.text(max_size=40),
     keys=st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=4, unique=True),
 )
-def test_what_is_sealed_opens_again(plain: bytes, row: str, keys: list[bytes]) -> None:
+def test_sealed_values_can_be_opened(plain: bytes, row: str, keys: list[bytes]) -> None:
     sealed = vault(*keys).seal("tasks", "sealed_spec", row, plain)
     assert vault(*reversed(keys)).open("tasks", "sealed_spec", row, sealed) == plain
     assert sealed_with(sealed) == key_id(keys[0]), "the first key seals"
@@ -124,7 +124,7 @@ class LockedKeys(MovingKeys):
         return super().read()
 
 
-def test_a_key_is_not_said_to_be_gone_where_nobody_can_look() -> None:
+def test_an_unverifiable_key_is_not_reported_as_missing() -> None:
     place = LockedKeys()
     late = Vault(place)
     place.is_changed = True

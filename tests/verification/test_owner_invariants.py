@@ -45,7 +45,7 @@ def just_counts(reason: str, held: AttemptShares) -> set[int]:
 
 
 @pytest.mark.parametrize("reason", ["withdrawn", "reclaimed"])
-def test_what_a_closed_device_excuses_does_not_count(reason: str) -> None:
+def test_attempts_on_a_closed_device_do_not_count(reason: str) -> None:
     assert just_counts(reason, shares("available", "available")) == {2}
     assert just_counts(reason, shares("available", "sick")) == {1}
     assert just_counts(reason, shares("sick", "paused")) == {0}

@@ -66,5 +66,5 @@ def test_our_signature_is_theirs() -> None:
     ],
     ids=str,
 )
-def test_whatever_is_changed_changes_the_digest(change: dict[str, object]) -> None:
+def test_any_change_changes_the_digest(change: dict[str, object]) -> None:
     assert digest(replace(ONE, **change)) != digest(ONE)

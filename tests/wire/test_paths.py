@@ -35,7 +35,7 @@ def test_a_path(path: str) -> None:
         ),
     ],
 )
-def test_what_is_no_path(path: str) -> None:
+def test_invalid_paths_are_refused(path: str) -> None:
     assert not is_path(path)
     with pytest.raises(InvalidInput):
         codec.decode_packed(msgspec.msgpack.encode({"path": path}), AddedFile)

@@ -169,7 +169,7 @@ class _Own:
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
-def test_what_is_no_plain_data_is_told_with_its_place(value: object, said: str) -> None:
+def test_values_that_are_not_plain_are_reported_with_their_place(value: object, said: str) -> None:
     with pytest.raises(PlainError) as told:
         encode({"all": [0, value]})
 
@@ -177,7 +177,7 @@ def test_what_is_no_plain_data_is_told_with_its_place(value: object, said: str) 
     assert "at value['all'][1]" in str(told.value)
 
 
-def test_what_contains_itself_is_refused() -> None:
+def test_recursive_values_are_refused() -> None:
     ring: list[object] = []
     ring.append(ring)
 
@@ -185,7 +185,7 @@ def test_what_contains_itself_is_refused() -> None:
         encode(ring)
 
 
-def test_what_is_written_as_deep_as_may_be_can_be_read() -> None:
+def test_values_of_the_greatest_depth_can_be_read() -> None:
     deep: object = numpy.zeros(1, [("a", [("b", "<f8", (2,))])])
     for turn in range(63):
         deep = (deep,) if turn % 2 else [deep]

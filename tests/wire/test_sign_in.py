@@ -60,14 +60,14 @@ def test_what_is_right_is_read(vectors: Path, request: pytest.FixtureRequest) ->
                 assert write(said) == vector["message"]
 
 
-def test_what_is_wrong_is_refused(vectors: Path, request: pytest.FixtureRequest) -> None:
+def test_invalid_values_are_refused(vectors: Path, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         for case, message in load(vectors, "parsing_negative").items():
             with tally("parsing_negative", case), pytest.raises(InvalidInput):
                 read(message)
 
 
-def test_what_is_wrong_can_not_be_written(vectors: Path, request: pytest.FixtureRequest) -> None:
+def test_invalid_values_cannot_be_written(vectors: Path, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         for case, values in load(vectors, "parsing_negative_objects").items():
             refused = pytest.raises((InvalidInput, TypeError))
@@ -91,7 +91,7 @@ def test_what_is_wrong_can_not_be_written(vectors: Path, request: pytest.Fixture
         {"uri": "https://[v1.fe80::a+en1]/a//b;c"},
     ],
 )
-def test_what_is_written_is_read_again(changes: dict[str, Any]) -> None:
+def test_written_values_are_read_back(changes: dict[str, Any]) -> None:
     said = SignIn(**{**{name: getattr(SAID, name) for name in SAID.__struct_fields__}, **changes})
     assert read(write(said)) == said
 

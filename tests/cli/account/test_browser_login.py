@@ -128,9 +128,7 @@ def test_a_refusal_in_the_browser_ends_it(
     assert json.loads(stdout.splitlines()[-1])["error"]["code"] == "access_denied"
 
 
-def test_a_code_that_nobody_approves_comes_to_its_end(
-    pool: ServerProcess, user: CommandLine
-) -> None:
+def test_an_unapproved_code_expires(pool: ServerProcess, user: CommandLine) -> None:
     told = user.run("login", pool.url, "--browser", "--json")
     assert told.status == 77
     assert told.lines()[-1]["error"]["code"] == "expired_token"

@@ -98,7 +98,7 @@ def test_a_person_is_asked_for_a_password(
     assert profile_url(user) == pool.url
 
 
-def test_without_a_terminal_nobody_waits_for_an_answer(
+def test_without_a_terminal_no_prompt_waits(
     pool: ServerProcess, nobody: CommandLine, script: Path
 ) -> None:
     told = nobody.run("run", "--server", pool.url, script)
@@ -111,7 +111,7 @@ def test_without_a_terminal_nobody_waits_for_an_answer(
     ("words", "status"),
     [(("--server", "POOL", "nowhere.py"), 64), (("--server", "http://127.0.0.1:1", "SCRIPT"), 69)],
 )
-def test_no_wallet_is_made_for_what_can_not_run(
+def test_no_wallet_is_made_for_an_invalid_command(
     pool: ServerProcess, nobody: CommandLine, script: Path, words: tuple[str, ...], status: int
 ) -> None:
     nobody.variables["POTLUCK_WALLET_PASSWORD"] = PASSWORD
@@ -149,7 +149,7 @@ def cloned(pool: ServerProcess, script: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("words", [("run", "--detach"), ("submit",), ("map", "-d", "items.txt")])
-def test_nobody_comes_in_where_only_a_project_says(
+def test_no_sign_in_at_a_server_that_only_a_project_names(
     pool: ServerProcess, nobody: CommandLine, cloned: Path, words: tuple[str, ...]
 ) -> None:
     nobody.variables["POTLUCK_WALLET_PASSWORD"] = PASSWORD
@@ -160,7 +160,7 @@ def test_nobody_comes_in_where_only_a_project_says(
     assert not kept(nobody)
 
 
-def test_a_projects_server_changes_no_profile_and_serves_whoever_is_signed_in_there(
+def test_a_projects_server_changes_no_profile_and_uses_an_existing_session(
     pool: ServerProcess, invited: ServerProcess, somebody: CommandLine, cloned: Path
 ) -> None:
     made = invited.client().post("/v1/invites", {})
@@ -185,7 +185,7 @@ def test_secrets_go_to_no_server_that_only_a_project_names(
     assert somebody.run(*asked, cloned).status == 0, "it is the profile's"
 
 
-def test_who_has_logged_out_stays_so(
+def test_a_user_who_logged_out_stays_logged_out(
     pool: ServerProcess, invited: ServerProcess, somebody: CommandLine, script: Path
 ) -> None:
     assert somebody.run("run", "--server", pool.url, "--detach", script).status == 0

@@ -79,7 +79,7 @@ def test_a_stranger_needs_an_invite_and_keeps_the_wallet(
     assert "not valid" in again.run("login", pool.url).stderr  # it was good for one
 
 
-def test_secrets_are_in_private_files_and_nowhere_in_the_output(
+def test_secrets_are_in_private_files_and_never_in_the_output(
     pool: ServerProcess, ann: CommandLine
 ) -> None:
     ann.variables["POTLUCK_DEBUG"] = "1"
@@ -216,7 +216,7 @@ def test_logout_ends_the_session_at_the_server(pool: ServerProcess, ann: Command
     assert ann.run("login").status == 0  # the address was kept, and the wallet
 
 
-def test_logout_without_a_server_forgets_all_the_same(
+def test_logout_without_a_server_still_deletes_the_session(
     tmp_path: Path, pool: ServerProcess, ann: CommandLine
 ) -> None:
     path = config(ann) / "profile.toml"
@@ -256,7 +256,7 @@ def test_all_keys_are_revoked_at_once(ann: CommandLine) -> None:
     assert ann.run("keys", "revoke", "--all", "--json").lines() == [{"revoked": []}]
 
 
-def test_a_key_can_not_be_more_than_a_key(ann: CommandLine) -> None:
+def test_a_key_cannot_have_more_than_its_scopes(ann: CommandLine) -> None:
     assert ann.run("keys", "add", "x", "--scope", "admin").status == 64
     assert ann.run("keys", "add", "x", "--scope", "nonsense").status == 64
     assert ann.run("keys", "add", "x", "--expires", "soon").status == 64

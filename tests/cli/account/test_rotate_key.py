@@ -55,14 +55,14 @@ def test_an_admin_changes_the_key(tmp_path: Path, pool: ServerProcess) -> None:
     assert not any(key in everything for key in keys_of(pool)), "a key is named by its id only"
 
 
-def test_nobody_else_may(tmp_path: Path, pool: ServerProcess) -> None:
+def test_only_admins_may_rotate_the_key(tmp_path: Path, pool: ServerProcess) -> None:
     before = keys_of(pool)
     refused = signed_in(tmp_path, pool, Wallet("ada")).run("admin", "rotate-key")
     assert refused.status == 77
     assert keys_of(pool) == before
 
 
-def test_a_file_that_everybody_can_read_is_told_to_the_log_alone(
+def test_a_readable_secret_file_is_reported_in_the_log_only(
     tmp_path: Path, pool: ServerProcess
 ) -> None:
     file, before = pool.directory / "server" / "encryption-key", keys_of(pool)
@@ -78,7 +78,7 @@ def test_a_file_that_everybody_can_read_is_told_to_the_log_alone(
     assert keys_of(pool) == before
 
 
-def test_a_task_that_does_not_open_is_left_and_told(tmp_path: Path, database_url: str) -> None:
+def test_an_undecryptable_task_is_skipped_and_reported(tmp_path: Path, database_url: str) -> None:
     shared = {
         "POTLUCK_DATABASE_URL": database_url,
         "POTLUCK_ENCRYPTION_KEY_FILE": str(tmp_path / "key"),

@@ -67,9 +67,7 @@ def test_a_key_in_ci_names_the_authority_by_a_file(
     assert script.run("ps").status == 0
 
 
-def test_who_invites_is_told_the_whole_line_to_hand_over(
-    pool: PrivateServer, user: CommandLine
-) -> None:
+def test_an_invite_prints_the_whole_command_to_join(pool: PrivateServer, user: CommandLine) -> None:
     assert user.run("login", pool.url, "--ca-fingerprint", pool.fingerprint).status == 0
     told = user.run("admin", "invite").stderr
     assert f"potluck login {pool.url} --ca-fingerprint {pool.fingerprint}" in told

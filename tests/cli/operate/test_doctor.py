@@ -209,7 +209,7 @@ def as_a_stranger(directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no modes")
-def test_a_directory_of_somebody_else_is_a_finding(
+def test_a_directory_of_another_user_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/")
@@ -238,7 +238,7 @@ def test_secrets_that_others_can_read_and_the_fix_that_closes_them(
     assert findings(user, "consumer")["wallet.json"]["verdict"] == "ok"
 
 
-def test_a_machine_that_nobody_provides_is_only_warned(
+def test_a_machine_that_does_not_provide_gets_only_warnings(
     user: CommandLine, healthy: FakeServer, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as index:
@@ -291,7 +291,7 @@ def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
         (OwnerValues(TermsChange(sandbox="none")), "only your own tasks"),
     ],
 )
-def test_terms_that_nobody_would_mean(said: OwnerValues, words: str) -> None:
+def test_invalid_terms_are_refused(said: OwnerValues, words: str) -> None:
     ((doubt, fix),) = find_doubts(said, [BIG])
     assert words in doubt and fix
     assert not list(find_doubts(OwnerValues(TermsChange(price_micro_per_hour=5)), [BIG]))
@@ -321,7 +321,9 @@ def test_a_broken_file_is_a_finding(user: CommandLine, healthy: FakeServer, tmp_
         (RouteOutcome.TIMED_OUT, CheckResult.FAIL),
     ],
 )
-def test_what_a_route_says_is_passed_on(outcome: RouteOutcome, verdict: CheckResult) -> None:
+def test_messages_of_a_detection_route_are_shown(
+    outcome: RouteOutcome, verdict: CheckResult
+) -> None:
     hint = "" if outcome is RouteOutcome.FOUND else "Install it anew."
     found = check_route(RouteTrial("nvidia", outcome, "It says so.", hint, 0.25, 1))
     assert found.verdict is verdict
@@ -392,7 +394,7 @@ def test_walls_that_only_watch_are_named() -> None:
         (True, None, None, [CheckResult.SKIPPED]),
     ],
 )
-def test_what_the_kernel_allows(
+def test_the_settings_of_the_kernel(
     tmp_path: Path,
     is_working: bool,
     maximum: str | None,

@@ -93,7 +93,7 @@ def test_without_the_word_to_trust_the_host_the_certificate_is_not_believed(
     assert "certificate" in run_line(line, bare).stderr.lower()
 
 
-def test_who_invites_hands_the_line_over(private: ServerProcess, tmp_path: Path) -> None:
+def test_an_invite_prints_the_command_to_join(private: ServerProcess, tmp_path: Path) -> None:
     admin = InProcess(tmp_path / "admin")
     admin.variables["POTLUCK_WALLET_KEY"] = private.wallet.key.hex()
     pin = ("--ca-fingerprint", str(private.first["ca_fingerprint"]))

@@ -179,7 +179,7 @@ def test_a_second_ctrl_c_does_not_wait(directory: Path, port: int, person: Comma
         assert_ended(children)
 
 
-def test_without_a_sandbox_the_server_stays_and_the_reason_is_told(
+def test_without_a_sandbox_the_server_runs_and_the_reason_is_shown(
     directory: Path, port: int, person: CommandLine, tmp_path: Path
 ) -> None:
     hide_bubblewrap(person, tmp_path)
@@ -273,7 +273,7 @@ def test_a_wallet_with_a_persons_password_needs_the_person(tmp_path: Path) -> No
     assert not (tmp_path / "data" / "server").exists()
 
 
-def test_a_taken_port_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = InProcess(tmp_path).run("up", "--port", str(port), "--data-dir", tmp_path / "data")
@@ -283,7 +283,7 @@ def test_a_taken_port_is_told_before_anything_starts(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "server").exists()
 
 
-def test_a_directory_that_can_not_be_used_is_told(tmp_path: Path) -> None:
+def test_an_unusable_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told = InProcess(tmp_path).run("up", "--port", "0", "--data-dir", tmp_path / "file")
     assert told.status == 78

@@ -52,7 +52,7 @@ def test_commands_are_given_as_they_can_be_typed(
     assert command_name() == expected
 
 
-def test_a_variable_that_names_another_server_is_told(
+def test_a_variable_that_names_another_server_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("POTLUCK_TOKEN", raising=False)

@@ -95,7 +95,7 @@ def test_the_server_that_this_machine_provides_to_is_the_default(owner: Owner) -
     assert done.lines()[0]["url"] == URL
 
 
-def test_once_more_changes_nothing_and_disturbs_nobody(owner: Owner) -> None:
+def test_a_repetition_changes_nothing(owner: Owner) -> None:
     owner.run("provider", "install", URL, "--now")
     before = owner.unit.stat()
     owner.calls()
@@ -131,7 +131,7 @@ def test_without_a_user_manager_the_rest_is_for_the_owner_to_do(owner: Owner) ->
     assert f"systemctl --user enable --now {NAME}" in done.stderr
 
 
-def test_what_the_manager_refuses_is_told(owner: Owner) -> None:
+def test_refusals_of_the_service_manager_are_reported(owner: Owner) -> None:
     (owner.state / "broken").touch()
     done = owner.run("provider", "install", URL, "--now")
     assert done.status == 69

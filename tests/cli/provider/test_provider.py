@@ -83,7 +83,7 @@ def test_a_device_goes_by_many_names(word: str, uuid: str) -> None:
     assert pick_devices([word, word], CHOICES) == (uuid,)
 
 
-def test_a_name_of_several_or_of_none_is_told() -> None:
+def test_an_ambiguous_or_unknown_name_is_reported() -> None:
     with pytest.raises(InvalidInput, match="matches 2 devices: 2 NVIDIA GeForce GTX 1060"):
         pick_devices(["1060"], CHOICES)
     with pytest.raises(NotFound) as none:
@@ -161,7 +161,7 @@ def test_without_a_provider_status_says_how_to_start_one(owner: CommandLine) -> 
     assert "No provider runs" in ended.stderr and "potluck provide URL" in ended.stderr
 
 
-def test_what_is_set_is_in_the_file_and_told_to_the_provider(
+def test_changed_settings_are_saved_and_sent_to_the_provider(
     owner: CommandLine, provider: FakeProvider, directory: Path
 ) -> None:
     shown = told(owner, "set", "price=0.50", "hours=mon-fri 18:00-08:00", "kinds=script")
@@ -179,7 +179,7 @@ def test_what_is_set_is_in_the_file_and_told_to_the_provider(
     assert "price" not in in_file(directory), "back to the default"
 
 
-def test_set_alone_shows_every_key_and_who_said_it(
+def test_set_without_arguments_shows_every_key_and_its_source(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
     told(owner, "set", "grace=1m")
@@ -242,7 +242,7 @@ def test_what_is_wanted_back_is_asked_for_first_whatever_the_file_says(
     assert told_it == [Reclaim((BIG,))]
 
 
-def test_what_stopping_costs_is_told_where_nobody_said_that_it_may_be(
+def test_the_cost_of_stopping_is_shown_unless_declared(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
     assert "lowers this machine's reliability" in owner.run("provider", "reclaim", "4090").stderr
@@ -307,7 +307,7 @@ def test_leave_asks_first(owner: CommandLine, provider: FakeProvider, directory:
     assert not (directory / "provider.toml").exists()
 
 
-def test_who_never_came_can_not_leave(owner: CommandLine) -> None:
+def test_an_unregistered_node_cannot_leave(owner: CommandLine) -> None:
     ended = refused(owner, "leave", "--yes", "--server", "http://127.0.0.1:1")
     assert ended.status == 66 and "not in the pool" in ended.stderr
     assert "is in no pool" in refused(owner, "leave", "--yes").stderr
@@ -321,7 +321,7 @@ def test_no_other_pool_is_left_than_the_one_that_was_named(
     assert not any(isinstance(each, Leave) for each in provider.asked)
 
 
-def test_whoever_only_provides_is_asked_to_sign_in_there(
+def test_providers_without_a_profile_are_asked_to_sign_in(
     owner: CommandLine, directory: Path
 ) -> None:
     directory.mkdir(parents=True)
@@ -354,7 +354,7 @@ def test_a_provider_that_is_killed_on_the_way_has_not_done_it(
     assert not ended.stdout
 
 
-def test_what_was_wanted_back_stays_paused_if_the_provider_is_killed(
+def test_a_reclaimed_device_stays_paused_if_the_provider_is_killed(
     owner: CommandLine, provider: FakeProvider, directory: Path
 ) -> None:
     provider.answers = (a_status(),)
@@ -362,7 +362,7 @@ def test_what_was_wanted_back_stays_paused_if_the_provider_is_killed(
     assert in_file(directory) == {"paused": True}
 
 
-def test_explain_tells_its_own_reasons_also_where_nobody_else_can_be_asked(
+def test_explain_shows_local_reasons_without_a_server(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
     provider.status = a_status(silent_seconds=4000.0, is_draining=True, problem="The file is odd.")

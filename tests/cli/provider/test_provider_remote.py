@@ -138,7 +138,9 @@ def test_what_is_wanted_is_sent_as_it_is_said(user: CommandLine, pool: FakeServe
     assert sent(pool)[2] == {"order": "drain"}
 
 
-def test_set_alone_shows_what_the_pool_was_told(user: CommandLine, pool: FakeServer) -> None:
+def test_set_without_arguments_shows_the_reported_values(
+    user: CommandLine, pool: FakeServer
+) -> None:
     (said,) = user.run("provider", "set", "--node", "attic", "--json").lines()
     values = {name: each["value"] for name, each in said["terms"].items()}
     assert (values["price"], values["hours"], values["cores"]) == ("differs", "sat", "16")
@@ -201,7 +203,7 @@ def test_earnings(user: CommandLine, pool: FakeServer) -> None:
     assert user.run("provider", "earnings", "--since", "soon").status == 64
 
 
-def test_a_silent_machine_is_said_to_be(user: CommandLine, pool: FakeServer) -> None:
+def test_a_silent_machine_is_shown_as_silent(user: CommandLine, pool: FakeServer) -> None:
     silent = a_node(state=NodeState.SILENT, wishes=[])
     pool.plays(f"/v1/nodes/{ATTIC}", says(silent))
     assert "has had no contact with it for a while" in told(user, "status", "--node", "attic")

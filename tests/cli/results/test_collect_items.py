@@ -21,7 +21,7 @@ ONE, OTHER = (BlobRef(digit * 64, 1) for digit in "ab")
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "00", "٣"])
-def test_a_number_that_no_item_has_costs_nobody_their_output(number: str) -> None:
+def test_an_unknown_item_number_loses_no_output(number: str) -> None:
     pieces = [
         LogPiece("system", b"item 1:\n"),
         LogPiece("system", f"item {number}:\n".encode()),
@@ -59,7 +59,7 @@ def test_only_a_plain_number_is_an_item(tmp_path: Path) -> None:
     assert [each.path for each in found] == ["b.csv/p.png", "00/p.png", "٠/p.png", huge]
 
 
-def test_of_two_files_with_one_name_it_is_told_that_one_is_missing(tmp_path: Path) -> None:
+def test_two_files_with_one_name_are_reported(tmp_path: Path) -> None:
     with pytest.raises(
         BadSettings, match=r"Two files of the task have the name a\.csv/p\.png"
     ) as raised:

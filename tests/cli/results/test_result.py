@@ -34,12 +34,12 @@ def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = Fa
     server.plays("/v1/results", says(Results([found])))
 
 
-def test_one_is_told_as_one() -> None:
+def test_counts_of_one_are_singular() -> None:
     table = FilePreview(Path("t.csv"), 4, "text/csv", MediaSize(1, 2))
     assert table.about == "2 lines × 1 column, 4 B"
 
 
-def test_what_a_function_returned(user: CommandLine, server: FakeServer) -> None:
+def test_the_value_of_a_function_is_shown(user: CommandLine, server: FakeServer) -> None:
     task = a_task(TaskState.SUCCEEDED, kind="function")
     ended(server, task, plain_values.encode({"best": (1, 2)}))
     assert "returned   {'best': (1, 2)}" in user.run("result", task.id).stderr
@@ -47,7 +47,7 @@ def test_what_a_function_returned(user: CommandLine, server: FakeServer) -> None
     assert told["returned"] == {"best": [1, 2]}
 
 
-def test_what_a_function_raised(user: CommandLine, server: FakeServer) -> None:
+def test_the_exception_of_a_function_is_shown(user: CommandLine, server: FakeServer) -> None:
     task = a_task(TaskState.FAILED, kind="function", reason=EndReason.EXCEPTION, detail="K: v")
     words = {"type": "KeyError", "message": "'v'", "traceback": "Trace\n  a.py, line 1\x1b[2J"}
     ended(server, task, plain_values.encode(words), is_error=True)
@@ -57,7 +57,7 @@ def test_what_a_function_raised(user: CommandLine, server: FakeServer) -> None:
     assert told["raised"] == "KeyError: 'v'"
 
 
-def test_a_number_that_is_too_long_is_said_to_be_so(user: CommandLine, server: FakeServer) -> None:
+def test_a_too_long_number_is_reported(user: CommandLine, server: FakeServer) -> None:
     large = 2**20_000
     task = a_task(TaskState.SUCCEEDED, kind="function")
     ended(server, task, plain_values.encode([large]))
@@ -105,7 +105,7 @@ GONE = TaskFiles(None, [], kept_until=datetime(2026, 1, 3, 12, tzinfo=UTC), clea
     ],
     ids=["a part", "refused", "cleared"],
 )
-def test_only_files_that_are_there_are_told_as_there(
+def test_only_existing_files_are_reported_as_present(
     user: CommandLine, server: FakeServer, found: TaskFiles, told: str
 ) -> None:
     """The node has written more than was taken, or than is still kept."""
@@ -159,7 +159,7 @@ def an_attempt(**used: float) -> AttemptView:
     )
 
 
-def test_what_an_attempt_used_in_words() -> None:
+def test_usage_of_an_attempt_as_text() -> None:
     plain = Usage(cpu_seconds=2, memory_peak_bytes=2**20, log_bytes=10)
     assert show_usage(plain) == "2.0 s of processor, 1 MiB of memory at most, 10 B of log"
     rich = replace(
@@ -209,7 +209,7 @@ def test_pictures_and_tables_are_shown_by_their_paths(
     assert "including 1 picture and 1 table" in user.run("result", task.id).stderr
 
 
-def test_how_long_it_is_kept_is_said(user: CommandLine, server: FakeServer) -> None:
+def test_the_retention_is_shown(user: CommandLine, server: FakeServer) -> None:
     task = a_task(TaskState.SUCCEEDED, kept_until=datetime(2999, 1, 2, 12, tzinfo=UTC))
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))

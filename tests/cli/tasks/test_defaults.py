@@ -53,7 +53,7 @@ def asked(user: CommandLine, server: FakeServer, *words: str) -> TaskRequest:
 
 
 @pytest.mark.parametrize("verb", ["run", "submit"])
-def test_what_nobody_typed_comes_from_the_script_and_the_project(
+def test_defaults_come_from_the_script_and_the_project(
     user: CommandLine, server: FakeServer, directory: Path, verb: str
 ) -> None:
     request = asked(user, server, verb, "--dry-run", "job.py")
@@ -66,7 +66,7 @@ def test_what_nobody_typed_comes_from_the_script_and_the_project(
     assert isinstance(request.spec, ScriptSpec) and request.spec.arguments == ()
 
 
-def test_what_is_typed_wins(user: CommandLine, server: FakeServer, directory: Path) -> None:
+def test_typed_options_win(user: CommandLine, server: FakeServer, directory: Path) -> None:
     typed = "--gpu 4 --max-price 9 --label other --env MODE=typed --priority 0"
     request = asked(user, server, "run", "--dry-run", *typed.split(), "job.py", "--gpu", "8")
     needs = request.requirements
@@ -105,7 +105,7 @@ def test_a_dry_run_says_where_each_value_comes_from(
     assert told["defaults"][0] == {"key": "gpu", "value": 2, "where": "job.py, line 4"}
 
 
-def test_a_mistake_is_told_before_anything_is_sent(
+def test_a_mistake_is_reported_before_anything_is_sent(
     user: CommandLine, server: FakeServer, directory: Path
 ) -> None:
     (directory / "pyproject.toml").write_text("[tool.potluck]\nmodle = 'x'\n")

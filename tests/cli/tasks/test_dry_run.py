@@ -38,7 +38,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_all_that_is_known_is_told(user: CommandLine, server: FakeServer, script: Path) -> None:
+def test_all_known_facts_are_shown(user: CommandLine, server: FakeServer, script: Path) -> None:
     server.plays("/v1/tasks/estimate", says(FREE))
     shown = user.run("run", "--dry-run", "--time", "2h", script)
     assert shown.status == 0
@@ -78,7 +78,7 @@ def test_nothing_but_the_question_is_sent(
     assert asked.spec.folder is not None and list(asked.secrets) == ["UNSET_HERE"]
 
 
-def test_who_would_never_start_ends_with_1_and_what_would_help(
+def test_a_dry_run_that_would_never_start_exits_with_1_and_hints(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
     never = Estimate(

@@ -41,7 +41,7 @@ def test_events_are_lines_oldest_first(user: CommandLine, server: FakeServer) ->
     assert [each["kind"] for each in shown] == ["attempt.granted", "task.finished"]
 
 
-def test_nothing_is_said_to_be_nothing(user: CommandLine, server: FakeServer) -> None:
+def test_an_empty_list_is_shown_as_empty(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/events", says(EventPage([], None, "0")))
     assert "No events match" in user.run("events").stderr
     assert user.run("events", "--kind", "task.eaten").status == 64

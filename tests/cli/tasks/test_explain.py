@@ -19,7 +19,7 @@ def shown(said: Explanation) -> list[str]:
     return stream.read().splitlines()
 
 
-def test_all_that_is_known_is_told_in_order() -> None:
+def test_all_known_facts_are_shown_in_order() -> None:
     said = Explanation(
         TaskId("task_1"),
         TaskState.QUEUED,
@@ -44,7 +44,7 @@ def test_all_that_is_known_is_told_in_order() -> None:
     ]
 
 
-def test_what_does_not_wait_is_one_line_and_strangers_words_are_harmless() -> None:
+def test_an_explanation_of_a_running_task_is_one_safe_line() -> None:
     said = Explanation(TaskId("task_1"), TaskState.RUNNING, "It runs on lap\x1b[31mtop.", nodes=0)
     assert shown(said) == ["It runs on lap�[31mtop."]
 

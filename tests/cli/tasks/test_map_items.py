@@ -43,7 +43,7 @@ def test_a_file_is_read_as_its_name_says(
     assert read_items(str(tmp_path / name)) == items
 
 
-def test_a_format_that_is_said_wins(tmp_path: Path) -> None:
+def test_an_explicit_format_wins(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\ny\n")
     assert read_items(str(tmp_path / "a.csv"), ItemFormat.LINES) == [Item("x"), Item("y")]
 
@@ -176,7 +176,7 @@ def test_two_fields_in_one_variable_are_refused() -> None:
         build_item_inputs((), [Item("a", {"lr rate": "1", "lr-rate": "2"})])
 
 
-def test_a_field_that_nobody_has_is_told_with_the_nearest() -> None:
+def test_an_unknown_field_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(InvalidInput, match="No item has a field 'the nam'") as raised:
         build_item_inputs(("{the nam}",), ITEMS)
     assert "Did you mean {the name}?" in raised.value.hint

@@ -33,9 +33,7 @@ def test_a_good_request_passes_unchanged() -> None:
         ({"spec": ScriptSpec("a.py", "1", ("x" * 40_000,))}, "the script's arguments"),
     ],
 )
-def test_what_the_server_would_refuse_is_named_by_its_option(
-    changes: dict[str, Any], option: str
-) -> None:
+def test_invalid_values_are_named_by_their_option(changes: dict[str, Any], option: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         check_request(replace(GOOD, **changes), option_name)
     assert raised.value.detail.startswith(option)
@@ -52,7 +50,7 @@ def test_environment() -> None:
 
 
 @pytest.mark.parametrize("pair", ["A", "=1", "1A=2", "A B=1", "", "Ä=1"])
-def test_what_is_no_variable(pair: str) -> None:
+def test_invalid_variables_are_refused(pair: str) -> None:
     with pytest.raises(InvalidInput, match="NAME=value"):
         parse_environment([pair])
 

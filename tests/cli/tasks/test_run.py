@@ -129,7 +129,7 @@ def test_a_failure_with_a_known_cause_says_what_to_do(
     assert '["pyyaml"]' in user.run("run", "--json", script).lines()[-1]["hint"]
 
 
-def test_a_directory_that_is_not_empty_is_told_before_the_work(
+def test_a_directory_that_is_not_empty_is_reported_before_the_work(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
     end = a_task(TaskState.SUCCEEDED, exit_code=0)
@@ -257,7 +257,7 @@ def test_the_request_says_when_where_and_how_often(
         (f"--name={'n' * 300}", "--name cannot be longer than 200 characters."),
     ],
 )
-def test_what_can_not_be_asked_for(
+def test_invalid_options_are_refused(
     user: CommandLine, server: FakeServer, script: Path, options: str, said: str
 ) -> None:
     shown = user.run("run", *options.split(), script)

@@ -174,7 +174,7 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
         ("--checkpoint 2d --command ls", "--checkpoint must be at most 1 d 0 h."),
     ],
 )
-def test_what_does_not_go_together(
+def test_contradicting_options_are_refused(
     user: CommandLine, server: FakeServer, words: str, said: str
 ) -> None:
     shown = user.run("run", *words.split())
@@ -183,7 +183,7 @@ def test_what_does_not_go_together(
     assert not server.requests, "the server was not even asked"
 
 
-def test_a_template_that_is_none_is_told_also_to_programs(user: CommandLine) -> None:
+def test_an_invalid_template_is_reported_to_programs_too(user: CommandLine) -> None:
     shown = user.run("run", "--json", "--template", "mandelbort")
     assert shown.status == 66
     assert shown.lines()[-1]["error"]["code"] == "not_found"
@@ -262,7 +262,7 @@ def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
         ("/v1/tasks", "Interrupted during submission; `potluck ps` shows whether the task exists."),
     ],
 )
-def test_who_interrupts_it_early_is_told_what_was_not_done(
+def test_an_early_interrupt_reports_what_was_not_done(
     process_user: CommandLine, server: FakeServer, tmp_path: Path, path: str, told: str
 ) -> None:
     takes_uploads(server)
@@ -304,7 +304,7 @@ def test_a_secret_on_the_command_line_is_spoken_about(
     assert "a=b" not in shown.stderr
 
 
-def test_a_secret_is_asked_for_where_nobody_reads_it(
+def test_a_secret_is_prompted_for_without_echo(
     process_user: CommandLine, server: FakeServer
 ) -> None:
     with Terminal(process_user, "run", "-d", "--secret", "TOKEN", "--command", "env") as terminal:
@@ -361,7 +361,7 @@ def test_what_it_left_is_brought_at_the_end(
     assert user.run("files").stderr.startswith("1 file, 4 B, kept until 2126-12-16. ")
 
 
-def test_templates_are_listed_and_told_about(user: CommandLine) -> None:
+def test_templates_are_listed_and_described(user: CommandLine) -> None:
     listed = user.run("templates").stdout.decode()
     assert "mandelbrot" in listed and "k-means" in listed
     (told,) = user.run("templates", "--json").lines()

@@ -28,7 +28,7 @@ def test_name_and_source(tmp_path: Path) -> None:
         (b'# /// script\n# dependencies = ["./x"]\n# ///\n', InvalidInput, "plain requirement"),
     ],
 )
-def test_what_is_no_script(
+def test_invalid_scripts_are_refused(
     tmp_path: Path, content: bytes, error: type[PotluckError], words: str
 ) -> None:
     script = tmp_path / "script.py"

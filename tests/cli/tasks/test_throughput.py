@@ -22,7 +22,7 @@ def test_words(done: list[int], words: str) -> None:
     assert told[-1] == words
 
 
-def test_what_was_long_ago_says_little() -> None:
+def test_old_progress_weighs_little() -> None:
     moments = iter([0.0, 100.0, 110.0])
     pace = Throughput(lambda: next(moments))
     for each in (0, 10):

@@ -124,7 +124,9 @@ def test_a_whole_id_is_completed_whole(known: Known, server: FakeServer) -> None
     assert "secret" not in known.file.read_text(), "of the token it has nothing"
 
 
-def test_a_server_that_is_away_offers_what_it_said_before(known: Known, server: FakeServer) -> None:
+def test_an_unreachable_server_leaves_its_last_completions(
+    known: Known, server: FakeServer
+) -> None:
     plays_tasks(server)
     assert known.ids() == ["train.py", "sweep.py"]
     known.age()

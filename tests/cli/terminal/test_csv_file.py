@@ -35,7 +35,7 @@ def test_columns_may_be_in_any_order_and_optional_ones_may_lack(tmp_path: Path) 
         (b'id\n"open\n', "cannot be read"),
     ],
 )
-def test_what_is_no_such_file(data: bytes, sentence: str, tmp_path: Path) -> None:
+def test_unsuitable_files_are_refused(data: bytes, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "file.csv"
     path.write_bytes(data)
     with pytest.raises(InvalidInput, match=sentence):

@@ -51,7 +51,7 @@ def test_the_server_is_not_running(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(map(str, value))[-40:] if isinstance(value, tuple) else "",
 )
-def test_a_command_line_that_can_not_be_meant(
+def test_an_invalid_command_line_is_refused(
     stranger: CommandLine, arguments: tuple[str, ...], words: str
 ) -> None:
     assert_told(stranger.run(*arguments), 64, words)
@@ -121,7 +121,7 @@ def test_a_closed_stdout_is_no_mistake_of_ours(tmp_path: Path) -> None:
     assert (closed.returncode, closed.stderr) == (0, b"")
 
 
-def test_an_output_that_can_not_be_written_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_output_is_reported(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("there is no /dev/full here")

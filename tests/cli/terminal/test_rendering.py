@@ -141,7 +141,7 @@ def test_few_colours_where_there_are_only_a_few(monkeypatch: pytest.MonkeyPatch)
     }
 
 
-def test_what_a_terminal_would_obey_is_shown_instead() -> None:
+def test_control_characters_are_shown_escaped() -> None:
     assert printable("a\x1b]0;x\x07\r\nb\x9b") == "a�]0;x���b�"
 
 

@@ -42,7 +42,7 @@ def test_a_size(text: str, count: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "GB", "-1GB", "8 XB", "8iB", "1e9", "NaN", "8GBs", "1.GB", "９GB", "1" * 50]
 )
-def test_what_is_no_size(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--memory .* is not a size") as raised:
         parse_bytes(text, "--memory")
     assert "8GB" in raised.value.hint
@@ -68,7 +68,7 @@ def test_a_length_of_time(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "0", "0s", "soon", "1x", "-5m", "1h-", "inf", "h", "1h30", "٣m"]
 )
-def test_what_is_no_length_of_time(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--time .* is not a duration"):
         parse_seconds(text, "--time")
 
@@ -82,7 +82,7 @@ def test_credits_both_ways(text: str, micro: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0000001", "1e3", "one", "1,5"])
-def test_what_are_no_credits(text: str) -> None:
+def test_invalid_amounts_of_credit(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a number of credits"):
         parse_credits(text, "CREDITS")
 
@@ -138,7 +138,7 @@ def test_parts_of_a_device(text: str, milli: int) -> None:
 @pytest.mark.parametrize(
     "text", ["0", "1.001", "1001m", "0.5m", "0.0001", "-1", "half", "", "1e-1"]
 )
-def test_what_is_no_part_of_a_device(text: str) -> None:
+def test_invalid_parts_of_a_device_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a part of a device"):
         parse_milli(text, "--fraction")
 

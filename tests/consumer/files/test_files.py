@@ -75,7 +75,7 @@ def test_it_goes_on_behind_the_parts_that_are_kept(
     assert [number for number, _ in _parts(server)] == ["2", "2"]
 
 
-def test_what_is_there_is_not_sent(server: FakeServer, potluck: Potluck, file: Path) -> None:
+def test_stored_bytes_are_not_sent_again(server: FakeServer, potluck: Potluck, file: Path) -> None:
     server.plays("/v1/uploads", says(Upload("", 1000, 0, True)))
     assert potluck.files.upload(file) == BLOB
     assert len(server.requests) == 1
@@ -96,7 +96,7 @@ def test_nothing_is_a_file_too(server: FakeServer, potluck: Potluck) -> None:
     assert potluck.files.upload_bytes(b"").size_bytes == 0
 
 
-def test_a_file_that_is_not_there_is_said_so(potluck: Potluck, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(potluck: Potluck, tmp_path: Path) -> None:
     with pytest.raises(error.InvalidInput, match="cannot be read: No such file"):
         potluck.files.upload(tmp_path / "nowhere")
 
@@ -141,7 +141,7 @@ def test_other_bytes_never_take_the_place(
     assert (tmp_path / "out").read_text() == "before"
 
 
-def test_the_store_behind_the_server_is_not_told_our_token(
+def test_the_object_store_never_gets_the_token(
     server: FakeServer, potluck: Potluck, tmp_path: Path
 ) -> None:
     with FakeServer().running() as store:
@@ -233,7 +233,9 @@ def test_many_files_with_the_same_bytes_do_not_meet(
     assert all(path.read_bytes() == DATA for path in tmp_path.iterdir())
 
 
-def test_what_is_no_directory_is_said(server: FakeServer, potluck: Potluck, file: Path) -> None:
+def test_a_path_that_is_no_directory_is_reported(
+    server: FakeServer, potluck: Potluck, file: Path
+) -> None:
     server.plays("/v1/tasks/t/files", says(TaskFiles(1, [NamedFile("x", BLOB)])))
     with pytest.raises(error.InvalidInput, match="cannot be used as a directory"):
         potluck.files.fetch("t", file)
@@ -288,7 +290,7 @@ def test_a_file_without_a_place_keeps_no_other_from_coming(
     assert found == {"dir", "both/x", "potluck-t/both", long, "last"}
 
 
-def test_of_two_files_of_one_name_the_second_is_told(
+def test_the_second_of_two_files_with_one_name_is_reported(
     server: FakeServer, potluck: Potluck, tmp_path: Path
 ) -> None:
     other = replace(BLOB, sha256="0" * 64)

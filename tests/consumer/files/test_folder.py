@@ -34,7 +34,7 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     assert _names(tmp_path / "one.tar") == ["a", "a/c.txt", "a/é" + "x" * 150, "b.py"]
 
 
-def test_what_can_be_run_stays_so(tmp_path: Path) -> None:
+def test_executable_files_stay_executable(tmp_path: Path) -> None:
     top = _write(tmp_path / "top", tool="#!/bin/sh", text="")
     (top / "tool").chmod(0o700)
     pack_folder(top, tmp_path / "a.tar")
@@ -85,7 +85,7 @@ def test_a_link_to_a_file_of_the_folder_goes_along_as_that_file(tmp_path: Path) 
         assert all(entry.isreg() and entry.size == 1 for entry in packed)
 
 
-def test_all_that_can_not_go_along_is_told_at_once(tmp_path: Path) -> None:
+def test_all_unsendable_files_are_reported_together(tmp_path: Path) -> None:
     top = _write(tmp_path / "top", **{"src/a": "1", "new\nline": "", os.fsdecode(b"\xff"): ""})
     wrong = {
         "out": ("/etc/passwd", "is a link to outside"),
@@ -107,6 +107,6 @@ def test_all_that_can_not_go_along_is_told_at_once(tmp_path: Path) -> None:
     assert told.isprintable() and not (tmp_path / "a.tar").exists()
 
 
-def test_what_is_no_folder_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_path_that_is_no_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="is not a directory"):
         pack_folder(tmp_path / "nowhere", tmp_path / "a.tar")

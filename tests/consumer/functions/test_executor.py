@@ -209,7 +209,7 @@ def test_what_is_on_its_way_is_called_off_as_well(
 
 
 @pytest.mark.parametrize("way", ["submit", "TaskMap"])
-def test_what_comes_while_it_is_shut_down_is_refused_and_called_off(
+def test_calls_during_shutdown_are_refused_and_cancelled(
     client: Potluck, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     executor = potluck.Executor(client=client, label=["nowhere"])
@@ -413,7 +413,7 @@ def test_a_cancelled_await_calls_the_task_off(client: Potluck, node: StandIn) ->
     gate.is_open.set()
 
 
-def test_a_loop_asks_nobody_when_an_await_is_cancelled(
+def test_a_cancelled_await_sends_no_request(
     client: Potluck, node: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate()

@@ -196,7 +196,9 @@ def test_an_item_that_failed_raises_when_its_turn_comes(node: StandIn, remote: S
         next(results)
 
 
-def test_an_item_that_nobody_raised_for_says_why_it_failed(node: StandIn, remote: Square) -> None:
+def test_an_item_that_failed_without_an_exception_has_a_reason(
+    node: StandIn, remote: Square
+) -> None:
     slow = "it ran longer than its 2 s"
     node.answers = fails_items(EndReason.TIME_LIMIT, slow)
     found = list(remote.map([1, 2], return_exceptions=True))
@@ -232,9 +234,7 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for(
     assert count == read == 100 and most <= 50
 
 
-def test_a_map_that_nobody_wants_any_more_is_called_off(
-    node: StandIn, remote: Square, client: Potluck
-) -> None:
+def test_an_abandoned_map_is_cancelled(node: StandIn, remote: Square, client: Potluck) -> None:
     held = threading.Event()
 
     def waits(grant: Grant, lease: Lease) -> list[Report]:
@@ -294,7 +294,7 @@ def test_large_code_and_arguments_go_as_blobs(node: StandIn, client: Potluck) ->
     assert spec.inputs.blob.size_bytes > 300_000 and not spec.inputs.data
 
 
-def test_other_pythons_are_told_before_anything_is_sent(
+def test_other_pythons_are_reported_before_anything_is_sent(
     server: ServerProcess, monkeypatch: pytest.MonkeyPatch, node: StandIn
 ) -> None:
     monkeypatch.setattr("potluck.consumer.functions.dispatch.PYTHON", "3.99")
@@ -338,9 +338,7 @@ def test_a_forked_child_has_a_line_of_its_own(node: StandIn, remote: Square) -> 
     assert remote.submit(3).result(30) == 9
 
 
-def test_a_client_that_is_closed_leaves_nobody_waiting(
-    server: ServerProcess, node: StandIn
-) -> None:
+def test_closing_a_client_ends_all_waits(server: ServerProcess, node: StandIn) -> None:
     with Potluck(server.url, server.token) as client:
         future = potluck.task(square).using(client=client, label=["nowhere"]).submit(1)
         names = {thread.name for thread in threading.enumerate()}

@@ -71,7 +71,7 @@ def test_a_picture_is_shown_as_one(shown: tuple[Result, FakeServer]) -> None:
     assert "<b>" not in bundle["text/html"] and "ResultFile" in bundle["text/plain"]
 
 
-def test_what_could_hold_a_script_holds_none(shown: tuple[Result, FakeServer]) -> None:
+def test_files_that_may_hold_scripts_are_shown_safely(shown: tuple[Result, FakeServer]) -> None:
     files = shown[0].files
     drawn = files["drawn.svg"]._repr_mimebundle_()
     assert set(drawn) == {"text/plain", "text/html"}, "a page would run what is in it"
@@ -142,7 +142,7 @@ def test_a_line_in_a_terminal_and_silence_elsewhere(monkeypatch: pytest.MonkeyPa
     assert isinstance(choose_meter(None), NoProgress)
 
 
-def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_steps_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")

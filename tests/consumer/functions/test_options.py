@@ -48,7 +48,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("wishes", "sentence"), WRONG)
-def test_a_mistake_is_told_where_it_is_made(wishes: dict[str, Any], sentence: str) -> None:
+def test_a_mistake_is_reported_where_it_is_made(wishes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         potluck.task(**wishes)
     assert sentence in raised.value.detail

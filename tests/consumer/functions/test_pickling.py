@@ -63,7 +63,7 @@ def test_a_decorated_function_calls_itself_there_without_potluck(tmp_path: Path)
     assert _elsewhere(data, pickle_call((), {"n": 5}, modules), tmp_path) == "120 False"
 
 
-def test_what_a_folder_brings_stays_behind() -> None:
+def test_files_of_the_folder_are_not_results() -> None:
     assert Code(uses_helper).get(has_folder=True)[0] == []
 
 
@@ -102,7 +102,7 @@ def test_items_are_pickled_each_by_itself() -> None:
 
 
 @pytest.mark.parametrize("what", [threading.Lock(), (i for i in range(3))])
-def test_what_can_not_travel_is_said_to_be_so(what: object) -> None:
+def test_an_unpicklable_argument_is_reported(what: object) -> None:
     with pytest.raises(InvalidInput, match="An argument cannot be pickled") as raised:
         pickle_call((what,), {}, [])
     assert "inside the function" in raised.value.hint

@@ -135,9 +135,7 @@ def test_what_is_submitted_one_after_the_other_is_asked_for_together(
     }
 
 
-def test_a_list_that_can_not_be_read_is_sent_one_by_one(
-    server: FakeServer, client: Potluck
-) -> None:
+def test_an_unreadable_list_is_sent_one_by_one(server: FakeServer, client: Potluck) -> None:
     wrong = refuses(InvalidInput("One of them is nonsense."))
     server.plays(BATCH, hang_up(), wrong, _taken(TASK_ID), wrong)
     sender = SubmitQueue(client.transport)
@@ -177,7 +175,7 @@ def test_a_list_that_may_have_been_taken_is_not_sent_under_another_key(
     sender.close()
 
 
-def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) -> None:
+def test_withdrawn_submissions_are_never_sent(server: FakeServer, client: Potluck) -> None:
     sender = SubmitQueue(client.transport)
     with sender._turn:
         sender.put(Submission(REQUEST, addressee := Addressee()))
@@ -187,7 +185,7 @@ def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) 
     assert not _sent(server, BATCH)
 
 
-def test_what_can_not_be_encoded_is_refused_and_no_matter_to_the_others(
+def test_an_unencodable_task_is_refused_and_affects_no_other(
     server: FakeServer, client: Potluck
 ) -> None:
     broken = replace(REQUEST, secrets={"TOKEN": object()})
@@ -251,9 +249,7 @@ def test_inputs_that_could_not_be_sent_are_sent_next_time(
 
 
 @pytest.mark.usefixtures("small_arrays")
-def test_a_map_is_over_behind_an_input_that_can_not_be_sent(
-    server: FakeServer, client: Potluck
-) -> None:
+def test_a_map_ends_at_an_input_that_cannot_be_sent(server: FakeServer, client: Potluck) -> None:
     server.plays(RESULTS, _results())
     results = potluck.task(str).using(client=client).map([1, 2, 3, threading.Lock(), 5, 6])
     with pytest.raises(InvalidInput, match="An argument cannot be pickled"):
@@ -287,7 +283,7 @@ def test_a_value_that_is_too_large_is_not_fetched(server: FakeServer, client: Po
     assert function.using(max_result="2KB").submit(1).result(10) == 10**3000
 
 
-def test_a_call_that_was_called_off_ends_so_whoever_hears_of_it_first(
+def test_a_cancelled_call_ends_as_cancelled_in_any_order_of_events(
     server: FakeServer, client: Potluck
 ) -> None:
     """Here the result comes before the answer to the cancellation."""
@@ -351,7 +347,7 @@ def test_a_server_that_is_away_for_a_while_costs_no_result(
     assert potluck.task(add).using(client=client).submit(1).result(10) == 7
 
 
-def test_a_task_that_nobody_knows_is_told_and_the_others_go_on(
+def test_an_unknown_task_is_reported_and_the_others_continue(
     server: FakeServer, client: Potluck
 ) -> None:
     gone = refuses(potluck.model.error.NotFound("There is no such task of yours."))
@@ -395,7 +391,7 @@ calls = [square.submit(x) for x in range(5)]
 """
 
 
-def test_what_was_submitted_is_sent_when_the_program_ends() -> None:
+def test_submitted_tasks_are_sent_when_the_program_ends() -> None:
     """The first answer takes longer than the rest of the program."""
     server = SlowAnswers()
     with server.running():

@@ -96,7 +96,7 @@ def test_the_id_of_a_refused_task_raises_the_refusal(client: Potluck) -> None:
         _ = future.task_id
 
 
-def test_what_a_call_printed_is_shown_with_its_result(
+def test_output_of_a_call_is_shown_with_its_result(
     server: ServerProcess, client: Potluck, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with StandIn(server, "prints").working() as node:

@@ -35,7 +35,7 @@ def test_what_is_the_same_comes_from_memory(server: FakeServer) -> None:
     assert asked == [None, '"one"', '"one"', '"one"', '"two"', None]
 
 
-def test_nobody_is_asked_so_who_did_not_say(server: FakeServer) -> None:
+def test_no_etag_is_sent_without_a_cached_response(server: FakeServer) -> None:
     server.plays("/v1/pool", named(POOL, '"one"'))
     with Potluck(server.url, "secret") as potluck:
         assert potluck.resources.pool() == potluck.resources.pool()
@@ -66,7 +66,7 @@ def test_what_stays_the_same_is_not_the_first_to_be_forgotten(server: FakeServer
     assert asked == [None] + ['"one"'] * 19
 
 
-def test_what_another_thread_forgets_on_the_way_is_still_had(
+def test_a_cache_entry_dropped_by_another_thread_is_still_used(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.plays("/v1/pool", named(POOL, '"one"'), SAME)

@@ -30,7 +30,7 @@ URL = "http://127.0.0.1:8470"
         (524, Unavailable),
     ],
 )
-def test_what_a_proxy_may_say_is_understood(status: int, kind: type[Exception]) -> None:
+def test_headers_of_a_proxy_are_understood(status: int, kind: type[Exception]) -> None:
     told = error_of_response(status, b"<html>nginx</html>", URL)
     assert type(told) is kind
     assert str(status) in told.detail
@@ -67,9 +67,7 @@ def test_the_servers_own_error_is_itself_again() -> None:
         ("http://127.0.0.1:8470", "", False),
     ],
 )
-def test_nobody_is_sent_from_a_secure_place_to_an_open_one(
-    url: str, place: str, is_followed: bool
-) -> None:
+def test_https_never_redirects_to_http(url: str, place: str, is_followed: bool) -> None:
     if is_followed:
         assert checked_redirect(place, url) == place
         return

@@ -25,7 +25,9 @@ def server(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSe
         yield fake
 
 
-def test_it_waits_the_interval_and_five_seconds_more_when_told(server: FakeServer) -> None:
+def test_polling_waits_the_interval_and_five_seconds_more_after_slow_down(
+    server: FakeServer,
+) -> None:
     slow = refuses(SlowDown("Too often."))
     server.plays(PATH, PENDING, slow, PENDING, hang_up(), says(TOKENS))
     waits: list[float] = []

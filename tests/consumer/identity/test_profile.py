@@ -36,7 +36,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [HERE, Profile(URL), Profile(URL, SESSION, "/etc/ca.pem", 'C:\\keys\\"mine".json')],
     ids=["signed in", "signed out", "with files"],
 )
-def test_what_was_saved_is_loaded(config: Path, profile: Profile) -> None:
+def test_a_saved_profile_is_loaded(config: Path, profile: Profile) -> None:
     save_profile(profile)
     assert load_profile() == profile
     assert stat.S_IMODE(profile_path().stat().st_mode) == 0o600

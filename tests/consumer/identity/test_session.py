@@ -109,7 +109,7 @@ def test_a_new_token_that_is_refused_too_is_the_end_of_it(server: FakeServer) ->
     assert [line.split()[0] for line in asked(server)].count("/v1/me") == 2
 
 
-def test_what_another_process_got_meanwhile_is_taken(server: FakeServer) -> None:
+def test_tokens_of_another_process_are_used(server: FakeServer) -> None:
     save(server)
     server.plays("/v1/me", says(ME), NO, says(ME))
     with Potluck() as potluck:

@@ -105,7 +105,7 @@ def test_a_raw_key_that_others_can_read_is_refused(tmp_path: Path, permissions: 
         '{"version": 3, "crypto": {"kdf": "md5", "kdfparams": {}}}',
     ],
 )
-def test_what_is_no_key_is_told_and_not_shown(tmp_path: Path, content: str | bytes) -> None:
+def test_an_invalid_key_is_reported_and_not_shown(tmp_path: Path, content: str | bytes) -> None:
     path = key_file(tmp_path, content)
     with pytest.raises(BadSettings) as raised:
         wallet.load(path, answering("x"))

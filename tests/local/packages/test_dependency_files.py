@@ -160,7 +160,7 @@ GIT = UV_LOCK.replace(TORCH, TORCH.replace("registry", "git"))
         ("requirements.txt", "\udcff", "it is not valid UTF-8"),
     ],
 )
-def test_what_a_node_could_not_install_is_refused(
+def test_uninstallable_dependencies_are_refused(
     tmp_path: Path, name: str, text: str, problem: str
 ) -> None:
     path = tmp_path / name

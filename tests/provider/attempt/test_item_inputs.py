@@ -104,7 +104,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("data", [row[1] for row in DAMAGED], ids=[row[0] for row in DAMAGED])
-async def test_what_can_not_be_read_ends_the_attempt_with_that_reason(
+async def test_unreadable_inputs_end_the_attempt_with_that_reason(
     driver: Driver, tmp_path: Path, data: bytes
 ) -> None:
     ran = Ran(driver, tmp_path)

@@ -170,7 +170,7 @@ print(sorted(os.listdir(".")))
 """
 
 
-async def test_what_an_item_made_read_only_is_not_there_for_the_next(tmp_path: Path) -> None:
+async def test_read_only_files_of_an_item_are_removed_for_the_next(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     await driver.probe()
     ran = Ran(driver, tmp_path)
@@ -179,7 +179,7 @@ async def test_what_an_item_made_read_only_is_not_there_for_the_next(tmp_path: P
     assert ran.text().endswith("item 1:\n['.tmp', 'output', 'script.py']\n")
 
 
-async def test_who_touches_a_wall_and_ends_at_once_leaves_no_blame_behind(tmp_path: Path) -> None:
+async def test_an_item_that_ends_at_its_limit_leaves_no_fault_to_others(tmp_path: Path) -> None:
     """The watchdog looks a few times a second; the item is over by then, its neighbour is not."""
     crowd = (
         "import os, time\n"
@@ -202,7 +202,7 @@ async def test_who_touches_a_wall_and_ends_at_once_leaves_no_blame_behind(tmp_pa
         assert ran.reasons[0] is EndReason.PROCESS_LIMIT
 
 
-async def test_what_all_items_write_is_cut_and_fails_nobody(driver: Driver, tmp_path: Path) -> None:
+async def test_output_of_items_is_truncated_and_fails_none(driver: Driver, tmp_path: Path) -> None:
     ran = Ran(driver, tmp_path)
     await ran.run(a_range("print('x' * 40_000)", range(4)))
     assert set(ran.reasons.values()) == {EndReason.COMPLETED}
@@ -316,9 +316,7 @@ async def test_kill_9_loses_no_outcome_and_runs_none_again(
     assert lease_of(grant) in [lease for poll in server.polls for lease in poll.held]
 
 
-async def test_a_range_of_which_nothing_is_left_runs_nothing(
-    server: FakeServer, tmp_path: Path
-) -> None:
+async def test_an_empty_range_runs_nothing(server: FakeServer, tmp_path: Path) -> None:
     """A node that lost its data directory is given again what has all its outcomes already."""
     grant = replace(a_grant("print('it ran')", items=range(3)), items=[])
     async with providing(server, tmp_path):
@@ -338,7 +336,7 @@ if item == 3: os.remove("output/said")
 """
 
 
-async def test_what_each_item_leaves_is_taken_once_also_if_it_failed(
+async def test_files_of_each_item_are_collected_once_even_if_it_failed(
     driver: Driver, tmp_path: Path
 ) -> None:
     ran = Ran(driver, tmp_path)
@@ -402,9 +400,7 @@ async def test_what_is_too_deep_to_be_cleared_away_fails_no_other_item(tmp_path:
     assert ran.reasons == dict.fromkeys(range(4), EndReason.COMPLETED)
 
 
-async def test_a_folder_that_can_not_be_unpacked_ends_all_at_once(
-    driver: Driver, tmp_path: Path
-) -> None:
+async def test_an_unpackable_folder_ends_all_items(driver: Driver, tmp_path: Path) -> None:
     (tmp_path / "folder.tar").write_bytes(b"no archive" * 100)
     blob = BlobRef("ab" * 32, 1000)
     spec = CommandSpec(("true",), folder=blob)

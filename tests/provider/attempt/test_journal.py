@@ -33,7 +33,7 @@ def reopened(directory: Path) -> dict[AttemptId, bool]:
     return {each.leased.lease.attempt_id: each.finished is not None for each in journal.kept}
 
 
-def test_what_is_written_is_there_after_opening_again(tmp_path: Path) -> None:
+def test_written_entries_survive_reopening(tmp_path: Path) -> None:
     (running, task), (finished, other_task), (gone, third_task) = a_lease(), a_lease(), a_lease()
     journal = Journal.open(tmp_path)
     journal.write([Leased(running, task), Leased(finished, other_task), Leased(gone, third_task)])

@@ -58,7 +58,7 @@ async def test_a_long_log_of_alternating_streams_stays_within_the_count(
     assert b"".join(data for _, data in pieces_of(log.spool)) == b"." * 200
 
 
-async def test_a_full_disk_is_told_and_doubles_nothing(
+async def test_a_full_disk_is_reported_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, pwrite, room = a_log(tmp_path), os.pwrite, [2]
@@ -82,7 +82,7 @@ async def test_a_full_disk_is_told_and_doubles_nothing(
     assert pieces_of(log.spool) == [("stdout", b"x"), ("stderr", b"x")]
 
 
-def test_a_piece_of_which_the_disk_took_a_part_is_written_on(
+def test_a_partially_written_piece_is_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool, pwrite = LogSpool.open(tmp_path, ATTEMPT), os.pwrite

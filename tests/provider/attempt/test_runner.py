@@ -163,7 +163,7 @@ async def test_a_preparation_that_is_called_back_ends_at_once(tmp_path: Path) ->
     assert list(desk.staging.iterdir()) == []
 
 
-async def test_what_the_owner_does_not_take_is_declined_unseen(tmp_path: Path) -> None:
+async def test_refused_kinds_are_declined_before_any_work(tmp_path: Path) -> None:
     denied = f"The owner of this node takes no tasks of {WALLET}."
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     desk = Desk(tmp_path, driver, may_run=lambda grant: denied)
@@ -224,7 +224,7 @@ async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path:
             assert desk.text() == f"['nvidia{number}'] [b'\\x00'] {seen}\n"
 
 
-async def test_a_device_that_can_not_be_shown_is_told_before_anything_runs(tmp_path: Path) -> None:
+async def test_an_unexposable_device_is_reported_before_anything_runs(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     desk = Desk(tmp_path, driver, look=partial(expose, found={}))
     async with desk.running(a_grant(device="GPU-a")) as run:
@@ -234,7 +234,7 @@ async def test_a_device_that_can_not_be_shown_is_told_before_anything_runs(tmp_p
     assert desk.events == []
 
 
-async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path) -> None:
+async def test_a_hanging_driver_does_not_block_cancellation(tmp_path: Path) -> None:
     asked: list[threading.Thread] = []
     goes_on = threading.Event()
 
@@ -328,7 +328,7 @@ async def test_a_command_finds_what_came_along_and_leaves_files(
         (None, EndReason.DISK_LIMIT, "the folder takes 17.0 MiB; the task has 16.0 MiB of disk"),
     ],
 )
-async def test_a_folder_that_can_not_be_unpacked_is_told_and_nothing_runs(
+async def test_a_broken_folder_archive_is_reported_and_nothing_runs(
     driver: Driver, tmp_path: Path, folder: bytes | None, reason: EndReason, sentence: str
 ) -> None:
     desk = Desk(tmp_path, driver)
@@ -341,9 +341,7 @@ async def test_a_folder_that_can_not_be_unpacked_is_told_and_nothing_runs(
     assert not any(isinstance(event, CodeStarted) for event in desk.events)
 
 
-async def test_what_fills_the_disk_together_with_its_folder_touches_the_wall(
-    tmp_path: Path,
-) -> None:
+async def test_files_and_folder_together_reach_the_disk_limit(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     await driver.probe()
     desk = Desk(tmp_path, driver)

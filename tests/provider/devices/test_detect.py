@@ -79,7 +79,7 @@ def test_each_card_is_offered_once(
     assert [one.uuid or one.model for one in merge_devices(by_vendor, listed)] == offered
 
 
-def test_what_a_vendor_does_not_tell_opencl_does() -> None:
+def test_opencl_completes_facts_of_a_vendor() -> None:
     seen = by_opencl(CARD, compute_units=128, driver="CUDA 12", opencl_uuid="o")
     [card] = merge_devices([CARD], [seen])
     assert (card.compute_units, card.driver, card.opencl_uuid) == (128, "CUDA 12", "o")
@@ -91,7 +91,7 @@ def test_drivers_spell_one_address_differently(spelling: str) -> None:
     assert replace(CARD, bus_address=spelling).slot == CARD.slot
 
 
-def test_twins_without_an_address_are_told_apart_by_their_order() -> None:
+def test_twins_without_an_address_are_distinguished_by_order() -> None:
     assert stable_uuid(replace(UNPLACED, ordinal=1)) != stable_uuid(UNPLACED)
 
 
@@ -179,7 +179,7 @@ async def test_no_secret_of_ours_goes_to_foreign_libraries(monkeypatch: pytest.M
     assert "PATH" in shown and "POTLUCK_WALLET_KEY" not in shown
 
 
-async def test_a_child_ends_with_whoever_started_it(tmp_path: Path) -> None:
+async def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     """Also while the library that it asks hangs."""
     hanging = tmp_path / "hanging.py"
     hanging.write_text(
@@ -231,7 +231,7 @@ async def test_a_child_that_was_ended_is_started_anew_by_the_next_question(
         await child.close()
 
 
-async def test_a_child_that_can_not_be_ended_is_not_joined_by_another(
+async def test_an_unkillable_child_is_not_joined_by_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As one in the uninterruptible sleep of a driver, to which no signal comes."""

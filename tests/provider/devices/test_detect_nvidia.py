@@ -114,7 +114,7 @@ async def test_a_card_falls_off_the_bus_and_comes_back(rig: NvmlRig) -> None:
         ]
 
 
-async def test_a_card_comes_back_also_to_whoever_has_never_seen_it(rig: NvmlRig) -> None:
+async def test_a_returning_card_is_found_also_by_a_new_process(rig: NvmlRig) -> None:
     """As to a process that was started because the one before it hung."""
     devices = (await found()).devices
     rig.fall_off("GPU-t4")
@@ -144,7 +144,7 @@ async def test_without_its_driver_every_card_is_lost(rig: NvmlRig) -> None:
     assert {each.health for each in samples.values()} == {Health.LOST}
 
 
-async def test_heat_and_errors_are_told(rig: NvmlRig) -> None:
+async def test_heat_and_errors_are_reported(rig: NvmlRig) -> None:
     rig.say("GPU-l4", ecc=5)
     async with looking(*(await found()).devices) as sampler:
         await sampler.sample()
@@ -263,7 +263,7 @@ TROUBLES = [
 
 
 @pytest.mark.parametrize(("said", "outcome", "hint"), TROUBLES)
-async def test_what_is_wrong_with_a_driver_is_told_with_what_helps(
+async def test_driver_problems_are_reported_with_a_fix(
     rig: NvmlRig, said: str, outcome: RouteOutcome, hint: str
 ) -> None:
     rig.say_of_the_system(init=said)
@@ -279,7 +279,7 @@ async def test_a_machine_without_the_library_has_no_such_cards() -> None:
     assert answer.outcome in (RouteOutcome.MISSING, RouteOutcome.FAILED)
 
 
-async def test_a_library_that_goes_missing_is_told_as_that(
+async def test_a_missing_library_is_reported_as_such(
     rig: NvmlRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH")
@@ -292,7 +292,7 @@ async def test_a_library_that_goes_missing_is_told_as_that(
     assert sample.health is Health.LOST and "Not Found" in sample.detail
 
 
-def test_a_card_that_only_the_kernel_sees_is_told_of() -> None:
+def test_a_card_that_only_the_kernel_lists_is_reported() -> None:
     missing = RouteAnswer(RouteOutcome.MISSING, detail="There is no library.")
     assert report_unlisted_cards(missing, []) == missing
     told = report_unlisted_cards(missing, ["0000:01:00.0"])

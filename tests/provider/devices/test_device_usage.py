@@ -26,7 +26,7 @@ def test_a_look_does_not_stand_for_ever_and_a_clock_never_goes_back() -> None:
     assert early.since(late) == DeviceSpent(0.0, None)
 
 
-def test_an_attempt_is_told_its_shares_of_those_that_tell() -> None:
+def test_usage_of_an_attempt_counts_reporting_devices() -> None:
     spent = {"one": DeviceSpent(10.0, 500.0), "two": DeviceSpent(4.0, None)}
     (device,) = a_grant().devices
     devices: list[GrantedDevice] = [

@@ -147,7 +147,7 @@ def test_without_the_drivers_nodes_there_is_a_problem(rig: Rig) -> None:
     assert "/dev/nvidiactl does not exist" in rig.expose("GPU-0").problems[0]
 
 
-def test_inside_of_windows_one_node_is_shown_to_whoever_has_all_cards(rig: Rig) -> None:
+def test_in_windows_one_node_is_exposed_to_tasks_with_all_cards(rig: Rig) -> None:
     rig.card("nvidia", "GPU-0", "0000:01:00.0", 0)
     rig.node("/dev/dxg")
     exposed = rig.expose("GPU-0")
@@ -202,7 +202,7 @@ def test_intel_and_unknown_cards_come_with_a_render_node(rig: Rig) -> None:
     assert other.environment == hide([]).environment
 
 
-def test_cards_that_nobody_but_opencl_knows_are_shown_as_their_vendors(rig: Rig) -> None:
+def test_cards_that_only_opencl_knows_have_their_vendor(rig: Rig) -> None:
     rig.node("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia5", "/dev/dri/renderD130")
     told = "/proc/driver/nvidia/gpus/0000:07:00.0/information"
     rig.file(told, "Model: \t X\nDevice Minor: \t 5\n")

@@ -45,13 +45,13 @@ async def test_a_device_is_measured_once_for_each_driver(tmp_path: Path) -> None
     assert measured_before(newer, tmp_path) is None, "another driver, another figure"
 
 
-async def test_what_opencl_does_not_know_is_not_measured(tmp_path: Path) -> None:
+async def test_devices_unknown_to_opencl_are_not_measured(tmp_path: Path) -> None:
     assert await measure(DEVICE, replace(FOUND, opencl_uuid=""), tmp_path) is None
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("kept", [b"", b"\xff", b"[]", b'{"GPU-1 1.0": {"by": 7}}'])
-async def test_what_was_kept_and_can_not_be_read_does_no_harm(tmp_path: Path, kept: bytes) -> None:
+async def test_an_unreadable_cache_is_harmless(tmp_path: Path, kept: bytes) -> None:
     (tmp_path / "measured.json").write_bytes(kept)
     assert measured_before(DEVICE, tmp_path) is None
     assert await measure(DEVICE, FOUND, tmp_path, AT_ONCE) is None

@@ -121,5 +121,5 @@ def test_there_are_no_addresses_of_ipv6() -> None:
         struct.pack(">HHHHHH", 7, 0, 1, 0, 0, 0) + b"\xff" * 40,
     ],
 )
-def test_what_is_no_query_is_ignored(data: bytes) -> None:
+def test_invalid_name_queries_are_ignored(data: bytes) -> None:
     assert read_query(data) is None

@@ -249,7 +249,7 @@ def test_a_nonsensical_index_is_refused(url: str) -> None:
     assert "y@" not in refused.value.detail and "--index-url" in refused.value.hint
 
 
-async def test_what_others_put_among_the_temporary_files_is_left_alone(tmp_path: Path) -> None:
+async def test_foreign_temporary_files_are_left_alone(tmp_path: Path) -> None:
     """A link with the name of an old socket's directory, to one that must not be touched."""
     precious = tmp_path / "precious"
     precious.mkdir(mode=0o700)

@@ -30,9 +30,7 @@ def blob(server: FakeServer, data: bytes) -> BlobRef:
     return BlobRef(server.files.keep(data), len(data))
 
 
-async def test_a_blob_is_fetched_once_and_can_not_be_written_to(
-    server: FakeServer, tmp_path: Path
-) -> None:
+async def test_a_blob_is_fetched_once_and_is_read_only(server: FakeServer, tmp_path: Path) -> None:
     cache, ref = FileCache(tmp_path, 10**6), blob(server, DATA)
     async with courier_to(server) as courier:
         first, second = await asyncio.gather(
@@ -150,7 +148,7 @@ async def test_what_is_held_while_room_is_made_stays(
     assert path.exists()
 
 
-async def test_who_sends_without_end_is_not_heard_to_it(server: FakeServer, tmp_path: Path) -> None:
+async def test_an_endless_response_is_cut(server: FakeServer, tmp_path: Path) -> None:
     ref = blob(server, DATA)
     server.files.goes_on = True
     async with courier_to(server) as courier, asyncio.timeout(5):

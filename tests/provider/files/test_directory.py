@@ -109,7 +109,7 @@ def test_a_file_that_changes_while_it_is_packed_makes_that_worthless(
 
 
 @pytest.mark.parametrize("below", ["", "checkpoint"])
-def test_what_does_not_fit_is_said_before_it_is_written(
+def test_an_archive_that_does_not_fit_is_reported_before_unpacking(
     tmp_path: Path, work: WorkDirectory, below: str
 ) -> None:
     path = archived(tmp_path, ("small", b"x", 0o644), ("big", bytes(2 * MIB), 0o644))
@@ -187,7 +187,7 @@ def test_a_path_that_would_be_too_long_of_an_item_is_left_out(
     assert msgspec.convert(parcel.path, PathText).endswith("x" * 90)
 
 
-def test_a_name_that_is_no_text_is_left_out_and_said(
+def test_a_name_that_is_not_text_is_left_out_and_reported(
     tmp_path: Path, work: WorkDirectory, outbox: Outbox
 ) -> None:
     (tmp_path / "work/output").mkdir()
@@ -197,9 +197,7 @@ def test_a_name_that_is_no_text_is_left_out_and_said(
     assert outbox.parcels == []
 
 
-def test_what_the_task_keeps_from_everybody_is_passed_over(
-    tmp_path: Path, work: WorkDirectory, outbox: Outbox
-) -> None:
+def test_unreadable_files_are_skipped(tmp_path: Path, work: WorkDirectory, outbox: Outbox) -> None:
     """Also from us, where we are not root."""
     for name in ("output", "checkpoint"):
         (tmp_path / "work" / name).mkdir()
@@ -221,7 +219,7 @@ def test_an_output_directory_that_is_a_link_is_nothing(
     assert (collect_outputs(work, outbox, MIB), outbox.parcels) == ([], [])
 
 
-def test_what_this_machine_has_no_room_for_is_left_out_and_said(
+def test_files_without_room_are_left_out_and_reported(
     tmp_path: Path, work: WorkDirectory, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "work/output").mkdir()
@@ -245,7 +243,7 @@ def test_there_is_an_end_to_files(
     assert len(outbox) == 3
 
 
-async def test_a_thread_works_where_it_was_told_however_the_run_ends(tmp_path: Path) -> None:
+async def test_a_thread_keeps_its_directory_however_the_run_ends(tmp_path: Path) -> None:
     """The number of a descriptor that is closed is soon another directory's."""
     (tmp_path / "work").mkdir()
     (tmp_path / "elsewhere").mkdir()

@@ -44,7 +44,7 @@ async def test_a_secret_is_shown_as_stars_and_a_short_one_as_it_is(tmp_path: Pat
     assert text == b"it is ***, and tinythe installer says *** too\n"
 
 
-async def test_what_only_begins_like_a_secret_is_not_lost() -> None:
+async def test_text_that_only_begins_like_a_secret_is_kept() -> None:
     log = Noted()
     masked = MaskedLog(log, Mask(SECRETS))
     await masked.write("stdout", b"a sword")

@@ -16,7 +16,7 @@ from tests.provider.build import a_lease
 ATTEMPT = a_lease()[0].attempt_id
 
 
-def test_what_was_synced_is_there_in_the_next_life(tmp_path: Path) -> None:
+def test_synced_entries_survive_a_restart(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
     kept = outbox.add(OutputRole.OUTPUT, "a/b", [b"one", b"two"])
     outbox.sync()
@@ -95,7 +95,7 @@ def test_a_large_value_is_a_parcel_of_its_own(tmp_path: Path) -> None:
     outbox.discard()
 
 
-async def test_whoever_sends_is_woken(tmp_path: Path) -> None:
+async def test_a_sender_is_woken(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
     waiting = asyncio.create_task(outbox.more_than(0))
     await asyncio.sleep(0)

@@ -47,7 +47,7 @@ def raises_too_much(_: int) -> None:
     speak(LARGE_ERROR)
 
 
-async def test_nothing_that_is_said_inside_gives_more_time(walled: Shop) -> None:
+async def test_messages_inside_the_sandbox_extend_no_limit(walled: Shop) -> None:
     limits = replace(LIMITS, run_seconds=0.8)
     called, seconds = await walled.timed(call_of(takes_its_time, 0, limits=limits))
     mapped = await walled.run(items_of(takes_its_time, [0], limits=limits))
@@ -62,7 +62,7 @@ def answers_and_stays(_: bytes) -> None:
     time.sleep(60)
 
 
-async def test_arguments_that_nobody_takes_are_not_sent_for_ever(walled: Shop) -> None:
+async def test_refused_arguments_are_not_sent_forever(walled: Shop) -> None:
     limits = replace(LIMITS, run_seconds=0.8)
     first = await walled.run(call_of(answers_and_stays, b"", limits=limits))
     async with asyncio.timeout(10):
@@ -95,7 +95,7 @@ async def test_more_arguments_than_fit_into_the_channel_and_files_do_not_mix(wal
     assert again.files == ["0/file"], "what has been taken is not there any more"
 
 
-async def test_nobody_sends_into_the_frame_of_another() -> None:
+async def test_a_frame_cannot_interrupt_another() -> None:
     channel = Channel()
     first = asyncio.create_task(channel.send(b"I", 10 * MIB, [bytes(MIB)] * 10))
     await asyncio.sleep(0)

@@ -183,7 +183,7 @@ def tells_its_secret(_: int = 0) -> None:
     raise ValueError(f"401 for https://there/?key={os.environ['API_KEY']}")
 
 
-async def test_what_is_raised_tells_no_secret(walled: Shop) -> None:
+async def test_exceptions_contain_no_secrets(walled: Shop) -> None:
     """It gets into this node's journal, and its first line to the node's owner."""
     secrets = {"API_KEY": "correct\nhorse"}
     called = await walled.run(replace(call_of(tells_its_secret), secrets=secrets))
@@ -195,7 +195,7 @@ async def test_what_is_raised_tells_no_secret(walled: Shop) -> None:
     assert not [each for each in (called.ended.value, mapped.failed[0]) if "horse" in str(each)]
 
 
-async def test_what_can_not_be_loaded_says_what_is_missing(walled: Shop) -> None:
+async def test_an_unloadable_function_reports_the_missing_module(walled: Shop) -> None:
     grant = call_of(add)
     assert isinstance(grant.spec, FunctionSpec)
     code = Value(b"cnowhere_to_be_found\nit\n.")
@@ -442,7 +442,7 @@ def goes_on() -> None:
     threading.Thread(target=spin, daemon=True).start()
 
 
-async def test_one_that_goes_on_computing_is_ended_and_nobody_pays(
+async def test_a_run_that_continues_after_its_end_is_killed_and_not_charged(
     bwrap: Driver, tmp_path: Path
 ) -> None:
     shop = Shop(bwrap, tmp_path, WarmSettings(look_seconds=0.5))

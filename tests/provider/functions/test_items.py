@@ -52,7 +52,7 @@ RECALLED = RunOutcome(EndReason.RECLAIMED, "")
         (EndReason.INPUT_FAILED, None, False, True, Blame.ALL),
     ],
 )
-def test_who_is_to_blame(
+def test_end_reasons_have_a_fault(
     ended: EndReason,
     recalled: RunOutcome | None,
     is_item_known: bool,
@@ -70,7 +70,7 @@ def exits_at_two(item: int) -> int:
     return item
 
 
-async def test_who_breaks_an_interpreter_is_blamed_and_not_the_one_before(walled: Shop) -> None:
+async def test_the_call_that_breaks_an_interpreter_is_blamed(walled: Shop) -> None:
     ran = await walled.run(items_of(exits_at_two, range(4)))
 
     assert ran.returned == {0: 0, 1: 1, 3: 3}
@@ -114,7 +114,7 @@ def leaves_a_file_slowly(item: int) -> int:
 
 
 @pytest.mark.usefixtures("slow_taking")
-async def test_what_was_answered_before_the_end_counts(walled: Shop) -> None:
+async def test_outcomes_before_the_end_count(walled: Shop) -> None:
     """Also what nobody had heard yet when the interpreter ended; its files are still there."""
     ran = await walled.run(items_of(leaves_a_file_slowly, range(6)))
 
@@ -129,7 +129,7 @@ class Unloadable:
         return exec, ("raise ValueError('no ' * 9_000)",)
 
 
-async def test_what_keeps_a_function_from_being_loaded_is_told_whole_once(walled: Shop) -> None:
+async def test_load_errors_of_a_function_are_reported_once_in_full(walled: Shop) -> None:
     grant = items_of(len, range(2_000), (0, 900), (1_000, 2_000))
     assert isinstance(grant.spec, FunctionSpec)
     code = Value(pickle.dumps(Unloadable()))
@@ -167,7 +167,7 @@ async def test_what_the_server_does_not_take_waits_inside(
     assert (await running).ended.reason is EndReason.COMPLETED
 
 
-async def test_who_calls_an_array_back_does_not_wait_for_the_server(
+async def test_cancelling_an_array_does_not_wait_for_the_server(
     walled: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unsent_results, "MOST_BYTES", MIB)
@@ -181,7 +181,7 @@ async def test_who_calls_an_array_back_does_not_wait_for_the_server(
     assert ran.ended.reason is EndReason.RECLAIMED
 
 
-async def test_what_the_server_has_taken_makes_room(
+async def test_accepted_results_free_space(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unsent_results, "MOST_BYTES", 200_000)
@@ -194,7 +194,7 @@ async def test_what_the_server_has_taken_makes_room(
     assert sum(one.end - one.start for part in parts for one in part.returned) == 10
 
 
-def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:
+def test_an_item_is_answered_before_the_next_begins() -> None:
     """By what runs inside, though others wait until more have gathered."""
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -69,7 +69,7 @@ def test_cards_have_the_labels_of_nvidias_exporter(metrics: ProviderMetrics) -> 
     assert b"cpu-1" not in metrics.render("").body, "a processor is no GPU"
 
 
-def test_what_waits_for_the_server_and_whether_it_answers(metrics: ProviderMetrics) -> None:
+def test_metrics_of_unsent_data_and_of_contact(metrics: ProviderMetrics) -> None:
     metrics.show(CARDS, figures())
     assert metrics.registry.value("potluck_provider_spool_bytes", kind="output") == 200
     assert metrics.registry.value("potluck_provider_connected") == 1

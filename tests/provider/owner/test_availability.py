@@ -62,7 +62,7 @@ def test_a_sentence_does_not_change_with_the_seconds() -> None:
     assert "until Monday 18:00" in at_noon.why
 
 
-def test_work_is_called_back_only_where_that_was_said() -> None:
+def test_work_is_reclaimed_only_where_declared() -> None:
     assert not is_wanted_back(AT_NIGHT, NOON)
     assert is_wanted_back(replace(AT_NIGHT, is_reclaimable=True), NOON)
     # A pause is for what comes next.
@@ -79,7 +79,7 @@ def test_work_is_called_back_only_where_that_was_said() -> None:
         replace(NOON, health=Health.MEMORY_ERRORS),
     ],
 )
-def test_what_else_keeps_it_from_work_does_not_keep_it_from_its_owner(moment: Moment) -> None:
+def test_a_closed_device_can_still_be_reclaimed(moment: Moment) -> None:
     paused_at_night = replace(AT_NIGHT, is_paused=True, is_reclaimable=True)
     assert is_wanted_back(paused_at_night, moment)
     used = DeviceTerms(is_paused=True, is_reclaimable=True, idle_minutes=10)
@@ -110,7 +110,7 @@ def last_used(beside: ForeignUse) -> float | None:
     return beside.last_used_at
 
 
-def test_somebody_else_on_a_card_uses_it() -> None:
+def test_another_process_on_a_card_counts_as_use() -> None:
     beside = ForeignUse(DeviceKind.GPU)
     beside.note(idle(1), False, (), 0.0)
     assert last_used(beside) is None, "who only lives there does not use it"
@@ -120,7 +120,7 @@ def test_somebody_else_on_a_card_uses_it() -> None:
     assert last_used(beside) == 10.0
 
 
-def test_our_own_work_is_nobody_elses() -> None:
+def test_work_of_our_own_tasks_is_not_foreign_use() -> None:
     beside = ForeignUse(DeviceKind.GPU)
     beside.note(idle(1), False, (), 0.0)
     beside.note(busy(1, 7), True, (7, 8), 10.0)
@@ -139,7 +139,7 @@ def test_an_open_notebook_that_works_beside_our_task_is_noticed() -> None:
     assert last_used(beside) == 20.0
 
 
-def test_who_takes_the_processors_time_works() -> None:
+def test_processor_time_counts_as_work() -> None:
     efforts, own = ProcessorTimes(), os.getpid()
     assert efforts.working({own, 2**22 + 1}, 0.0) == set()
     until = time.process_time() + 0.1

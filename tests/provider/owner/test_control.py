@@ -56,7 +56,7 @@ async def test_each_answer_comes_to_who_asked(directory: Path) -> None:
     assert list(directory.iterdir()) == [], "nothing is left behind"
 
 
-async def test_what_a_dead_provider_left_is_not_taken_for_one(directory: Path) -> None:
+async def test_a_stale_socket_is_no_running_provider(directory: Path) -> None:
     bound, _ = socket_path.bind(directory)
     bound.close()
     with pytest.raises(NotRunning, match="No provider runs"):
@@ -89,7 +89,7 @@ async def test_a_file_system_without_sockets_has_a_port(
         assert await asyncio.to_thread(ask_once, tmp_path, ShowStatus()) == InEffect()
 
 
-async def test_without_the_token_nobody_is_heard(
+async def test_requests_without_the_token_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket_path, "has_sockets", lambda _: False)
@@ -112,7 +112,7 @@ async def test_without_the_token_nobody_is_heard(
     assert heard == []
 
 
-async def test_what_is_not_understood_is_refused_and_others_are_still_heard(tmp_path: Path) -> None:
+async def test_unknown_commands_are_refused_and_others_still_served(tmp_path: Path) -> None:
     async with listening(tmp_path, echo):
         for said in (b'{"ask":"dance"}\n', b"\xff\n", b"x" * 100_000):
             connection, _ = socket_path.connect(tmp_path, 5)
@@ -124,7 +124,7 @@ async def test_what_is_not_understood_is_refused_and_others_are_still_heard(tmp_
         assert await asyncio.to_thread(ask_once, tmp_path, ShowStatus()) == InEffect()
 
 
-async def test_who_goes_away_undoes_nothing_and_who_waits_hears_the_last_word(
+async def test_closed_connections_undo_nothing_and_open_ones_get_the_last_answer(
     tmp_path: Path,
 ) -> None:
     carried_out, asked = asyncio.Event(), asyncio.Event()
@@ -148,7 +148,7 @@ async def test_who_goes_away_undoes_nothing_and_who_waits_hears_the_last_word(
     assert await waiting == InEffect()
 
 
-async def test_a_provider_that_hangs_or_ends_is_told(tmp_path: Path) -> None:
+async def test_a_provider_that_hangs_or_ends_is_reported(tmp_path: Path) -> None:
     bound, _ = socket_path.bind(tmp_path)
     with bound:
         with pytest.raises(DataDirectoryInUse, match="does not answer"):
@@ -162,7 +162,7 @@ async def test_a_provider_that_hangs_or_ends_is_told(tmp_path: Path) -> None:
         await waiting
 
 
-async def test_a_provider_that_speaks_otherwise_runs_all_the_same(tmp_path: Path) -> None:
+async def test_a_provider_of_another_version_still_runs(tmp_path: Path) -> None:
     bound, _ = socket_path.bind(tmp_path)
     with bound:
         waiting = asyncio.create_task(asyncio.to_thread(ask_once, tmp_path, ShowStatus()))

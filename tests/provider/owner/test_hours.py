@@ -70,7 +70,7 @@ def test_it_is_open_when_it_says_so(
         ("\u0661\u0662-13", "'\u0661\u0662-13'"),
     ],
 )
-def test_what_can_not_be_meant_is_refused_with_an_example(text: str, named: str) -> None:
+def test_invalid_hours_are_refused_with_an_example(text: str, named: str) -> None:
     with pytest.raises(InvalidInput, match="hours") as caught:
         parse_hours(text)
     assert named in caught.value.detail

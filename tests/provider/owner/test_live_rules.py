@@ -93,7 +93,7 @@ def owner(tmp_path: Path) -> Owner:
     return Owner(tmp_path)
 
 
-def test_a_change_of_the_file_is_offered_and_told_once(owner: Owner) -> None:
+def test_a_change_of_the_file_is_offered_and_reported_once(owner: Owner) -> None:
     owner.write("price = 2\n")
     assert owner.offer.changes == 1 and owner.announced == [TermsRead()]
     assert owner.beats.changes == 0, "a price does not hurry a heartbeat"
@@ -148,7 +148,7 @@ def test_bandwidth_is_limited_whether_the_server_knows_or_not(owner: Owner) -> N
     assert owner.bandwidths == [5_000_000, None]
 
 
-def test_devices_that_are_not_here_are_told_and_the_rest_holds(owner: Owner) -> None:
+def test_missing_devices_are_reported_and_the_rest_holds(owner: Owner) -> None:
     owner.write('price = 2\n[device."GPU-7"]\nprice = 1\n')
     detail, hint = owner.rules.trouble()
     assert "GPU-7" in detail and "GPU-1" in hint, "by the whole uuid, and which there are"
@@ -158,7 +158,7 @@ def test_devices_that_are_not_here_are_told_and_the_rest_holds(owner: Owner) -> 
     assert "Nothing changes until that is fixed." in owner.rules.trouble()[0]
 
 
-def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
+def test_options_that_the_file_overrides_are_reported(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     (tmp_path / "provider.toml").write_text("price = 2\ncores = 4\n")
     given = replace(settings, price_micro_per_hour=1, cores=4, disk_bytes=2**30)
@@ -187,7 +187,7 @@ def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
         (f'allow = ["{WALLET}"]\ndeny = ["{WALLET}"]', False),
     ],
 )
-def test_what_an_owner_does_not_take_is_not_run(owner: Owner, text: str, runs: bool) -> None:
+def test_tasks_that_the_owner_refuses_do_not_run(owner: Owner, text: str, runs: bool) -> None:
     owner.write(text)
     grant, elsewhere = a_grant(device="GPU-1"), a_grant(device="another")
     assert (owner.rules.may_run(OWNER, grant) is None) is runs
@@ -205,7 +205,7 @@ async def test_a_card_that_falls_off_the_bus_ends_what_runs_on_it(owner: Owner) 
     assert owner.availability() is Availability.AVAILABLE
 
 
-async def test_an_owner_who_uses_the_card_gets_it_back_where_that_was_said(owner: Owner) -> None:
+async def test_owners_who_use_a_card_get_it_back_if_declared(owner: Owner) -> None:
     owner.write("idle_minutes = 5\nreclaim = true\ngrace = '7s'\n")
     owner.busy = {"GPU-1"}
     await owner.sees(Sample(utilisation_percent=90.0, pids=(1,)))
@@ -289,7 +289,7 @@ async def test_a_wish_holds_also_while_the_file_is_wrong(owner: Owner) -> None:
     assert Owner(owner.path.parent).availability() is Availability.AVAILABLE, "it was written once"
 
 
-async def test_a_wish_that_can_not_be_written_holds_over_a_crash_and_is_told(
+async def test_an_unwritten_owner_request_survives_a_crash_and_is_reported(
     owner: Owner, tmp_path: Path
 ) -> None:
     owner.path.symlink_to(tmp_path / "unmounted" / "provider.toml")
@@ -306,7 +306,7 @@ async def test_a_wish_that_can_not_be_written_holds_over_a_crash_and_is_told(
     assert (tmp_path / "unmounted" / "provider.toml").read_text() == "paused = true\n"
 
 
-def test_a_device_is_freed_also_where_its_pause_can_not_be_kept(owner: Owner) -> None:
+def test_a_device_is_freed_even_if_its_pause_cannot_be_saved(owner: Owner) -> None:
     owner.write("price = 2\n")
     owner.write("prise = 2\n")
     (owner.path.parent / "unwritten.json").mkdir()  # as little to be written as a full disk
@@ -317,7 +317,7 @@ def test_a_device_is_freed_also_where_its_pause_can_not_be_kept(owner: Owner) ->
     assert not owner.beats.is_known
 
 
-def test_what_an_owner_says_later_is_not_undone_by_what_was_kept(owner: Owner) -> None:
+def test_later_terms_win_over_pending_writes(owner: Owner) -> None:
     owner.write("prise = 2\n")
     kept = TermsChange(is_paused=False, price_micro_per_hour=5_000_000, fractions=2)
     owner.watch.change(kept)
@@ -334,7 +334,7 @@ def test_what_an_owner_says_later_is_not_undone_by_what_was_kept(owner: Owner) -
     assert not (owner.path.parent / "unwritten.json").exists()
 
 
-async def test_a_wish_that_can_not_be_meant_harms_nothing(owner: Owner) -> None:
+async def test_an_invalid_owner_request_is_harmless(owner: Owner) -> None:
     wishes = wishes_of(owner)
     wishes.hear([Wish(1, TermsChange(hours="someday")), Wish(2, TermsChange(is_paused=True))])
     await carried_out(wishes, 2)

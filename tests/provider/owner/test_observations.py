@@ -51,14 +51,14 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Room:
 NOBODY = {"card": False, "cpu": False}
 
 
-async def test_what_we_began_with_is_our_own(room: Room) -> None:
+async def test_the_first_observation_counts_as_our_use(room: Room) -> None:
     was_known = room.seen.is_use_known
     assert await room.look(cpu=BUSY) == NOBODY
     assert (was_known, room.seen.is_use_known) == (False, True)
     assert await room.look(cpu=BUSY) == {"card": False, "cpu": True}
 
 
-async def test_what_was_ours_since_the_last_look_is_nobody_elses(room: Room) -> None:
+async def test_use_by_our_tasks_since_the_last_observation_is_not_foreign(room: Room) -> None:
     await room.look()
     room.used = {"card"}
     assert await room.look(card=BUSY, cpu=BUSY) == NOBODY, "a task keeps the processor busy, too"
@@ -74,7 +74,7 @@ async def test_measuring_is_our_own_until_the_look_after(room: Room) -> None:
     assert await room.look(card=BUSY) == {"card": True, "cpu": False}
 
 
-async def test_who_was_seen_is_not_forgotten_because_nobody_could_tell(room: Room) -> None:
+async def test_a_seen_owner_is_kept_when_presence_is_unknown(room: Room) -> None:
     room.idle_seconds = 0.0
     assert await room.look() == {"card": True, "cpu": True}
     for later in (None, 9000.0):

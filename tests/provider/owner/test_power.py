@@ -81,7 +81,7 @@ async def test_a_killed_provider_gives_the_limit_back_later(owner: Owner, is_uns
     assert owner.cards.limits == {"GPU-1": 250}
 
 
-async def test_a_refusal_is_told_once_and_asked_for_again_after_a_while(
+async def test_a_refusal_is_reported_once_and_retried_later(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner.cards.refusal = "Only root may."

@@ -43,7 +43,7 @@ def test_the_examples_are_good_and_survive_the_file(key: OwnerSetting) -> None:
         ("hours", "", ""),
     ],
 )
-def test_what_people_write(name: str, written: Written, value: object) -> None:
+def test_valid_texts(name: str, written: Written, value: object) -> None:
     key = key_named(name)
     assert key.parse(written) == value
     assert key.parse(key.spell(value)) == value
@@ -72,7 +72,7 @@ def test_what_people_write(name: str, written: Written, value: object) -> None:
         ("sandbox", "a\x1b[2J", "There is no sandbox"),
     ],
 )
-def test_what_is_wrong_is_told(name: str, written: Written, words: str) -> None:
+def test_mistakes_are_reported(name: str, written: Written, words: str) -> None:
     with pytest.raises(InvalidInput, match=words) as told:
         key_named(name).parse(written)
     assert name in told.value.detail
@@ -90,7 +90,7 @@ def test_the_guide_tells_every_key_and_its_example_is_good() -> None:
     assert len(said.devices) == 1
 
 
-def test_an_unknown_key_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_key_is_reported_with_the_valid_ones() -> None:
     with pytest.raises(InvalidInput, match="prize") as told:
         key_named("prize")
     assert "price" in told.value.hint

@@ -72,7 +72,7 @@ def test_every_key_is_read_as_it_is_meant() -> None:
     assert said.limits(NodeLimits(cores=2)) == limits
 
 
-def test_what_the_file_does_not_say_is_as_the_options_say() -> None:
+def test_options_apply_where_the_file_sets_nothing() -> None:
     beneath = DeviceTerms(price_micro_per_hour=7, shares_accounts=True)
     assert read_text("").terms("GPU-1", beneath) == beneath
     assert read_text("price = 1").terms("GPU-1", beneath).shares_accounts
@@ -106,9 +106,7 @@ def test_what_the_file_does_not_say_is_as_the_options_say() -> None:
         (f"deny = {'[' * 5000}", ["TOML"]),
     ],
 )
-def test_what_is_wrong_is_told_with_what_to_write(
-    tmp_path: Path, text: str, named: list[str]
-) -> None:
+def test_mistakes_are_reported_with_an_example(tmp_path: Path, text: str, named: list[str]) -> None:
     path = terms_file(tmp_path)
     path.write_text(text)
     with pytest.raises(BadSettings) as caught:
@@ -121,7 +119,7 @@ def test_what_is_wrong_is_told_with_what_to_write(
     assert path.read_text() == text, "what is wrong is the owner's to mend"
 
 
-def test_no_file_says_nothing_and_an_unreadable_one_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_silent_and_an_unreadable_one_is_reported(tmp_path: Path) -> None:
     assert read_file(terms_file(tmp_path)) == OwnerValues()
     assert mark_of(terms_file(tmp_path)) is None
     terms_file(tmp_path).mkdir()
@@ -132,7 +130,7 @@ def test_no_file_says_nothing_and_an_unreadable_one_is_told(tmp_path: Path) -> N
         read_file(tmp_path / "latin")
 
 
-def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_an_open_pipe_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(terms_file(tmp_path))
     with pytest.raises(BadSettings, match="is not a regular file"):
         read_file(terms_file(tmp_path))
@@ -189,7 +187,7 @@ def test_a_table_that_says_nothing_any_more_goes_unless_it_has_a_comment() -> No
     assert "# mine" in change_text(commented, back)
 
 
-def test_a_link_that_leads_nowhere_takes_nothing_back(tmp_path: Path) -> None:
+def test_a_dangling_link_removes_nothing(tmp_path: Path) -> None:
     terms_file(tmp_path).symlink_to(tmp_path / "unmounted" / "provider.toml")
     with pytest.raises(BadSettings, match="links to a file that does not exist"):
         change_file(terms_file(tmp_path), TermsChange(is_paused=True))
@@ -267,14 +265,14 @@ def _as_it_says(change: TermsChange, uuid: str, terms: DeviceTerms) -> None:
 @pytest.mark.parametrize(
     "text", ['device."GPU-1".price = 1\nprice = 2\n', 'device = {"GPU-1" = {price = 1}}\n']
 )
-def test_what_can_not_be_changed_in_place_is_left_as_it_is(text: str) -> None:
+def test_a_file_that_cannot_be_edited_stays_unchanged(text: str) -> None:
     with pytest.raises(InvalidInput, match="a form that commands cannot edit") as caught:
         change_text(text, TermsChange(devices=("GPU-2",), price_micro_per_hour=0))
     assert '[device."UUID"]' in caught.value.hint
     assert read_text(change_text(text, TermsChange(is_paused=True))).everywhere.is_paused
 
 
-def test_a_change_that_can_not_be_meant_changes_nothing() -> None:
+def test_an_invalid_change_changes_nothing() -> None:
     with pytest.raises(InvalidInput, match="hours"):
         change_text("price = 1\n", TermsChange(hours="someday"))
 
@@ -290,7 +288,7 @@ def test_a_file_that_is_too_long_is_refused_and_left_as_it_is(tmp_path: Path) ->
     assert path.read_text() == text
 
 
-def test_whose_it_is_and_who_may_read_it_stays_as_it_was(tmp_path: Path) -> None:
+def test_the_owner_and_mode_of_the_file_stay(tmp_path: Path) -> None:
     path = tmp_path / "provider.toml"
     path.write_text("price = 1\n")
     path.chmod(0o640)

@@ -45,7 +45,7 @@ async def test_the_key_goes_with_the_last_server(server: FakeServer, tmp_path: P
     assert not (tmp_path / "environments").exists()
 
 
-async def test_who_was_killed_while_leaving_can_leave_again(
+async def test_leaving_can_be_repeated_after_a_kill(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_provided(tmp_path, server.url)
@@ -82,6 +82,6 @@ async def test_a_key_that_is_not_taken_any_more_has_left_already(
     assert kept(tmp_path) == {"provider.toml"}
 
 
-async def test_whoever_was_never_there_is_told(server: FakeServer, tmp_path: Path) -> None:
+async def test_leaving_an_unknown_pool_is_reported(server: FakeServer, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="is not in the pool"):
         await leave_for_good(tmp_path, server.url)

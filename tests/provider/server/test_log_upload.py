@@ -79,7 +79,7 @@ async def test_a_log_past_the_servers_cap_is_cut_there_and_marked(
     assert server.text(lease.attempt_id) == "." * 2_000 + CUT_MARK
 
 
-async def test_a_cap_that_leaves_no_room_for_the_mark_ends_the_log_all_the_same(
+async def test_a_log_limit_without_room_for_the_mark_still_ends_the_log(
     server: FakeServer, tmp_path: Path
 ) -> None:
     log, lease = a_written_log(tmp_path, b"one ")

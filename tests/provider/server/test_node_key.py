@@ -37,7 +37,7 @@ def test_many_that_make_it_at_once_find_one_key(tmp_path: Path) -> None:
         assert len(set(threads.map(lambda _: ensure_key(tmp_path), range(16)))) == 1
 
 
-def test_a_key_that_was_half_written_is_nobodys(
+def test_an_incomplete_key_belongs_to_no_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def half_written(path: Path, data: bytes) -> None:
@@ -51,14 +51,14 @@ def test_a_key_that_was_half_written_is_nobodys(
     assert ensure_key(tmp_path)
 
 
-def test_a_word_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
+def test_an_authorisation_that_cannot_be_saved_is_reported(tmp_path: Path) -> None:
     (tmp_path / "delegations").touch()
     word = Authorised(ORIGIN, ensure_key(tmp_path), 1, 2)
     with pytest.raises(BadSettings, match="cannot be used"):
         save_delegation(tmp_path, word)
 
 
-def test_a_file_in_the_place_of_the_directory_is_told_as_such(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BadSettings, match="is a file") as told:
         ensure_key(tmp_path / "file")
@@ -74,7 +74,7 @@ def test_the_key_is_in_no_text_about_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "12", "x" * 64, "0" * 64 + "\n0"])
-def test_a_file_that_is_no_key_is_told(tmp_path: Path, content: str) -> None:
+def test_a_file_without_a_key_is_reported(tmp_path: Path, content: str) -> None:
     (tmp_path / "node-key").write_text(content)
     with pytest.raises(BadSettings, match="not contain a key"):
         load_key(tmp_path)
@@ -92,7 +92,7 @@ def test_it_signs_texts_and_devices(tmp_path: Path) -> None:
     assert recover(digest, bytes.fromhex(said.signature[2:])) == key.address
 
 
-def test_what_the_wallet_said_is_kept_for_each_server_and_for_this_key(tmp_path: Path) -> None:
+def test_authorisations_are_kept_per_server_and_key(tmp_path: Path) -> None:
     now = int(time.time())
     known = Authorised(ORIGIN, ensure_key(tmp_path), now, now + 60)
     assert load_authorised(tmp_path, ORIGIN) is None

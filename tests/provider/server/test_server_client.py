@@ -65,7 +65,7 @@ async def test_the_first_contact_fails_at_once_and_clearly(server: FakeServer) -
     assert "potluck up" in caught.value.hint
 
 
-async def test_why_nothing_answers_is_told_in_few_words() -> None:
+async def test_connection_errors_have_short_reasons() -> None:
     url, patience = f"http://127.0.0.1:{free_port()}", aiohttp.ClientTimeout(total=5)
     async with open_session(url, None) as session:
         with pytest.raises(ServerUnreachable) as caught:
@@ -122,7 +122,7 @@ async def test_what_the_server_does_not_take_is_told_and_not_said_again(server: 
         await provider.link.renew()
 
 
-async def test_grants_and_stops_are_told(server: FakeServer) -> None:
+async def test_grants_and_stops_are_announced(server: FakeServer) -> None:
     grant, (stopped, _) = a_grant(), a_lease()
     async with linked(server) as provider:
         polling = acquire_forever(
@@ -152,7 +152,7 @@ async def test_after_a_grant_a_report_goes_before_the_next_poll(server: FakeServ
             await until(provider.heard(FinishAccepted(grant.attempt_id), Granted(next_one)))
 
 
-async def test_who_has_nothing_to_report_for_long_polls_all_the_same(server: FakeServer) -> None:
+async def test_an_idle_node_still_polls(server: FakeServer) -> None:
     first, second = a_grant(), a_grant()
     async with linked(server) as provider:
         polling = acquire_forever(
@@ -252,7 +252,7 @@ async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) 
     assert server.beats[-1].memory_used_bytes > 0
 
 
-async def test_an_outage_is_told_outlived_and_told_again_when_over(server: FakeServer) -> None:
+async def test_an_outage_is_survived_and_its_end_reported(server: FakeServer) -> None:
     async with linked(server) as provider:
         server.is_silent = True
         async with during(
@@ -283,9 +283,7 @@ async def test_errors_that_may_pass_are_waited_out(server: FakeServer, error: No
 
 
 @pytest.mark.parametrize("status", [200, 302, 401, 500, 520])
-async def test_what_a_proxy_says_in_our_place_is_waited_out(
-    server: FakeServer, status: int
-) -> None:
+async def test_errors_of_a_proxy_are_retried(server: FakeServer, status: int) -> None:
     """Also while signing in: the token is gone, so the login meets the page too."""
     lease, _ = a_lease()
     async with linked(server) as provider:
@@ -439,9 +437,7 @@ async def test_what_is_said_behind_something_that_is_said_again_is_too(server: F
     assert [type(each) for each in provider.events] == [ItemsAccepted, FinishAccepted]
 
 
-async def test_that_a_device_is_closed_is_heard_before_that_it_was_wanted_back(
-    server: FakeServer,
-) -> None:
+async def test_a_closed_device_is_reported_before_its_reclaim(server: FakeServer) -> None:
     lease, _ = a_lease()
     news = ChangeCounter()
     async with linked(server) as provider:
@@ -470,7 +466,7 @@ async def test_a_refused_report_means_that_the_attempt_is_lost(
     assert server.reports == []
 
 
-async def test_a_report_that_the_server_can_not_read_holds_nobody_up(server: FakeServer) -> None:
+async def test_an_unreadable_report_does_not_delay_others(server: FakeServer) -> None:
     (bad, _), (good, _), (other, _) = a_lease(), a_lease(), a_lease()
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)
@@ -484,9 +480,7 @@ async def test_a_report_that_the_server_can_not_read_holds_nobody_up(server: Fak
     assert server.reports == [completed(other), completed(good)]
 
 
-async def test_one_by_one_too_nothing_goes_before_what_was_to_be_said_first(
-    server: FakeServer,
-) -> None:
+async def test_reports_keep_their_order_when_sent_one_by_one(server: FakeServer) -> None:
     bad, _ = a_lease()
     lease = lease_of(a_grant(items=range(1)))
     items = ItemsDone(lease, (ItemOutcome(0, EndReason.COMPLETED, 0.1, 0),))

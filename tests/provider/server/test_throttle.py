@@ -99,7 +99,7 @@ async def test_all_who_move_bytes_share_one_limit() -> None:
     assert max(moved.values()) - min(moved.values()) <= 50_000, "one after the other"
 
 
-async def test_who_waits_for_a_slow_line_goes_on_when_it_is_freed() -> None:
+async def test_a_waiting_transfer_continues_when_the_limit_is_lifted() -> None:
     throttle = Throttle(1_000)
     await throttle.take(100_000)  # a hundred seconds of it
     waiting = asyncio.create_task(throttle.take(1))

@@ -32,7 +32,7 @@ def test_others_are_told_with_what_works_and_what_to_do(ours: str, theirs: str, 
     assert ("Ask the operator to update" in told.hint) is (order == "newer")
 
 
-def test_what_a_server_of_another_version_does_not_understand_is_explained_by_that() -> None:
+def test_version_skew_explains_a_refused_registration() -> None:
     told = misunderstood("0.2.0", "0.1.0", "unknown field `colour`.")
     assert told is not None
     assert "0.1.0" in told.detail and "unknown field `colour`" in told.detail
@@ -40,7 +40,7 @@ def test_what_a_server_of_another_version_does_not_understand_is_explained_by_th
     assert misunderstood("0.2.0", "", "no") is None
 
 
-def test_each_version_of_a_server_is_told_once() -> None:
+def test_each_version_of_a_server_is_reported_once() -> None:
     told: list[Announcement] = []
     skews = Skews(told.append)
     for theirs in ("99.1.0", "99.1.0", potluck.__version__, "99.2.0"):

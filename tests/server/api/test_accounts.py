@@ -46,7 +46,7 @@ def test_an_admin_keeps_that_role_whatever_else_they_choose(server: ServerProces
     assert operator.put("/v1/me/roles", {"roles": everything})["roles"] == everything
 
 
-def test_who_is_made_an_admin_may_rule_until_it_is_taken_back(server: ServerProcess) -> None:
+def test_an_admin_acts_until_the_role_is_removed(server: ServerProcess) -> None:
     operator, (ann, ann_id) = server.client(), signed_in(server, "an admin for a while")
     path = f"/v1/accounts/{ann_id}/roles"
     assert ann.call("GET", "/v1/accounts").status == 403
@@ -56,7 +56,7 @@ def test_who_is_made_an_admin_may_rule_until_it_is_taken_back(server: ServerProc
     assert ann.call("GET", "/v1/accounts").status == 403, "at the next call"
 
 
-def test_the_last_admin_can_not_be_lost(server: ServerProcess) -> None:
+def test_the_last_admin_cannot_be_removed(server: ServerProcess) -> None:
     operator = server.client()
     me = operator.get("/v1/me")["id"]
     assert status(operator, "PUT", f"/v1/accounts/{me}/roles", b'{"roles":["consumer"]}') == 409
@@ -189,7 +189,7 @@ def test_a_name_reads_as_it_is(server: ServerProcess, sign: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["admin", "account:write", "node", "everything"])
-def test_a_key_can_not_carry_what_takes_a_wallet(server: ServerProcess, scope: str) -> None:
+def test_a_key_cannot_have_scopes_that_need_a_wallet(server: ServerProcess, scope: str) -> None:
     ann, _ = signed_in(server, "with a key")
     assert ann.post("/v1/me/keys", {"name": "x", "scopes": [scope]})["status"] == 400
 
@@ -248,14 +248,14 @@ def test_a_wallet_that_comes_in_twice_at_once_uses_one_invite(invited: ServerPro
     assert listed[made["invite"]["id"]]["uses_left"] == 7
 
 
-def test_a_revoked_invite_lets_nobody_in(invited: ServerProcess) -> None:
+def test_a_revoked_invite_is_refused(invited: ServerProcess) -> None:
     operator = invited.client()
     made = operator.post("/v1/invites", {})
     assert operator.call("DELETE", f"/v1/invites/{made['invite']['id']}").status == 204
     assert login(invited, "late", made["code"])["code"] == "registration_closed"
 
 
-def test_a_closed_pool_takes_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_closed_pool_refuses_new_accounts(tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("closed")
     with ServerProcess(directory, POTLUCK_REGISTRATION="closed") as server:
         code = server.client().post("/v1/invites", {})["code"]

@@ -116,7 +116,7 @@ def test_the_status_has_the_whole_pool_and_is_for_admins(server: ServerProcess) 
     assert dict(status_lines(firing))["alerts"][0].text == "1 firing: BackupTooOld"
 
 
-def test_throughput_and_latency_are_told_over_time(server: ServerProcess) -> None:
+def test_throughput_and_latency_are_shown_over_time(server: ServerProcess) -> None:
     operator, (ann, _) = server.client(), signed_in(server, "cancels")
     before = _stopped(operator)
     for _ in range(3):

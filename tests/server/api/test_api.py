@@ -84,7 +84,7 @@ def test_a_bad_request_gets_a_sentence(
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "x" * 100_000])
-def test_without_a_valid_token_nothing_is_told(server: ServerProcess, token: str) -> None:
+def test_without_a_valid_token_nothing_is_shown(server: ServerProcess, token: str) -> None:
     answer = server.client(token).call("GET", "/v1/me")
     assert (answer.status, answer.json()["code"]) == (401, "not_signed_in")
     assert answer.headers["www-authenticate"] == "Bearer"

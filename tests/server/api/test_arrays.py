@@ -39,7 +39,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
-def test_what_can_not_be_meant_gets_a_sentence(
+def test_invalid_requests_get_a_sentence(
     server: ServerProcess, changes: dict[str, Any], sentence: str
 ) -> None:
     problem = server.client().post("/v1/tasks", {"spec": SPEC, **changes})
@@ -76,9 +76,7 @@ def test_an_array_shows_how_far_it_is_and_what_failed(server: ServerProcess) -> 
     assert me.call("GET", f"{attempts}?item=-1").status == 400
 
 
-def test_what_comes_after_a_cancelled_task_is_called_off_by_the_leader(
-    server: ServerProcess,
-) -> None:
+def test_dependents_of_a_cancelled_task_are_cancelled_by_the_leader(server: ServerProcess) -> None:
     me = server.client()
     first = me.post("/v1/tasks", {"spec": SPEC, "delay_seconds": 3600})
     second = me.post("/v1/tasks", {"spec": SPEC, "after": [first["id"]]})
@@ -91,7 +89,7 @@ def test_what_comes_after_a_cancelled_task_is_called_off_by_the_leader(
     assert second["id"] in me.get(path)["detail"]
 
 
-def test_nobody_waits_for_anothers_task(server: ServerProcess) -> None:
+def test_tasks_of_other_accounts_cannot_be_waited_for(server: ServerProcess) -> None:
     task = server.client().post("/v1/tasks", {"spec": SPEC, "delay_seconds": 3600})
     somebody = server.client(server.sign_in(Wallet("waits for others")))
     theirs = somebody.post("/v1/tasks", {"spec": SPEC, "after": [task["id"]]})

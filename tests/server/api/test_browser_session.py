@@ -34,7 +34,7 @@ def is_over(server: ServerProcess, tokens: dict[str, str]) -> bool:
     return server.client(tokens["access_token"]).call("GET", routes.ME.path).status == 401
 
 
-def test_the_refresh_token_is_in_the_cookie_and_nowhere_else(
+def test_the_refresh_token_is_only_in_the_cookie(
     server: ServerProcess, browser: BrowserSession
 ) -> None:
     tokens = browser.sign_in(ANN)
@@ -133,7 +133,7 @@ def test_signing_out_ends_the_session_in_every_tab(
     assert address(server, elsewhere.sign_in(ANN)) == ANN.address
 
 
-def test_without_a_cookie_or_with_another_nobody_is_signed_in(
+def test_a_missing_or_wrong_cookie_signs_no_one_in(
     server: ServerProcess, browser: BrowserSession
 ) -> None:
     assert browser.refresh(expected=401)["code"] == "not_signed_in"

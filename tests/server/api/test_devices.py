@@ -122,7 +122,9 @@ def test_what_is_away_is_listed_but_not_as_free(server: ServerProcess) -> None:
     assert not any(each["is_mine"] for each in devices(away.api))
 
 
-def test_what_a_consumer_chooses_by(owner: Person, consumer: Person) -> None:
+def test_devices_show_reliability_labels_and_own_tasks_only(
+    owner: Person, consumer: Person
+) -> None:
     device = the_device(consumer.api, owner.node_id)
     assert (device["reliability"], device["labels"], device["own_tasks_only"]) == (1.0, [], False)
 

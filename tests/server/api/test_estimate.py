@@ -28,7 +28,7 @@ def test_it_may_be_asked_so_often(server: ServerProcess) -> None:
     assert client.call("POST", routes.SUBMIT_TASK.path, body).status == 400, "all else goes on"
 
 
-def test_what_could_not_be_submitted_is_refused_alike(server: ServerProcess) -> None:
+def test_estimates_refuse_what_submit_refuses(server: ServerProcess) -> None:
     for body in ({**TASK, "surprise": 1}, {**TASK, "delay_seconds": 9, "start_within_seconds": 5}):
         asked, meant = (
             server.client().call("POST", route.path, msgspec.json.encode(body))

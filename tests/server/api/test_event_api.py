@@ -47,7 +47,7 @@ def first_of_the_stream(server: ServerProcess, caller: Api) -> bytes:
     return text
 
 
-def test_what_is_no_position_kind_or_task_is_refused(server: ServerProcess) -> None:
+def test_invalid_positions_kinds_and_tasks_are_refused(server: ServerProcess) -> None:
     owner = server.client()
     for query in (
         *("cursor=x", "cursor=-1", f"cursor={'9' * 19}", "cursor=%C2%B2", "cursor=1.5"),
@@ -58,7 +58,7 @@ def test_what_is_no_position_kind_or_task_is_refused(server: ServerProcess) -> N
     assert owner.call("GET", "/v1/events/follow", Last_Event_ID="1.task.2").status == 400
 
 
-def test_what_is_no_position_in_a_task_is_refused(server: ServerProcess) -> None:
+def test_invalid_positions_in_a_task_are_refused(server: ServerProcess) -> None:
     """To begin anew without a word would be to tell everything twice."""
     owner = server.client(server.sign_in(Wallet("was cut off")))
     task_id = owner.submit("print('waits')", requirements={"memory_bytes": 2**50})

@@ -55,7 +55,7 @@ def test_every_example_fits_its_schema() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - PAGES))
-def test_an_operation_is_told_in_full(name: str) -> None:
+def test_an_operation_is_documented_in_full(name: str) -> None:
     said = operations()[name]
     assert said["tags"][0] in {area.name for area in AREAS}, HOW
     assert 3 < len(said["summary"]) < 60 and said["summary"] != said["description"]

@@ -68,12 +68,12 @@ def test_bad_messagepack_gets_a_sentence(api: Api, place: str, name: str) -> Non
     assert problem["code"] == "invalid_input" and len(problem["detail"]) > 10
 
 
-def test_messagepack_that_is_cut_short_is_told_to_be(api: Api) -> None:
+def test_truncated_messagepack_is_reported(api: Api) -> None:
     answer = packed(api, msgspec.msgpack.encode(TASK)[:-3])
     assert answer.json()["detail"] == "The MessagePack in the body is incomplete."
 
 
-def test_what_json_refuses_is_refused_in_messagepack(api: Api) -> None:
+def test_messagepack_refuses_what_json_refuses(api: Api) -> None:
     assert packed(api, {**TASK, "role": "admin"}).status == 400
     assert packed(api, {**TASK, "priority": "5"}).status == 400
     assert packed(api, {**TASK, "priority": True}).status == 400
@@ -106,7 +106,7 @@ def test_the_answer_is_what_the_client_takes(api: Api, accept: str, kind: str) -
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", "image/*", "garbage"])
-def test_who_takes_nothing_of_ours_is_told_before_anything_is_done(api: Api, accept: str) -> None:
+def test_an_unacceptable_format_is_refused_before_the_change(api: Api, accept: str) -> None:
     before = len(api.get("/v1/tasks?limit=500")["tasks"])
     answer = api.call("POST", "/v1/tasks", json.dumps(TASK).encode(), Accept=accept)
     assert (answer.status, answer.json()["code"]) == (406, "not_acceptable")

@@ -55,7 +55,7 @@ def test_the_summary(rich: Api) -> None:
     assert (old["granted_micro"], old["lines"], old["available_micro"]) == (0, [], 6)
 
 
-def test_nobody_sees_anybody_elses(server: ServerProcess, rich: Api) -> None:
+def test_objects_of_other_accounts_are_hidden(server: ServerProcess, rich: Api) -> None:
     stranger = server.client(server.sign_in(Wallet("who was given nothing")))
     assert amounts(stranger.get(routes.LEDGER.path)) == []
     assert stranger.get(routes.LEDGER_SUMMARY.path)["granted_micro"] == 0
@@ -72,7 +72,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("query", WRONG)
-def test_what_can_not_be_asked(rich: Api, query: str) -> None:
+def test_invalid_queries_are_refused(rich: Api, query: str) -> None:
     answer = rich.call("GET", f"{routes.LEDGER.path}?{query}")
     assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), query
 

@@ -71,7 +71,7 @@ def test_pages_go_on_where_the_last_one_ended(ann: Api) -> None:
     assert shown == [task["id"] for task in listed(ann)]
 
 
-def test_nobody_lists_anothers(server: ServerProcess, ann: Api) -> None:
+def test_lists_have_only_own_objects(server: ServerProcess, ann: Api) -> None:
     bob = server.client(server.sign_in(Wallet("bob lists")))
     newest = listed(ann)[0]["id"]
     assert listed(bob) == listed(bob, ("name", "a.py")) == listed(bob, ("cursor", newest)) == []

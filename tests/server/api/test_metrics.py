@@ -117,7 +117,7 @@ def test_nothing_in_it_names_a_task_an_account_or_a_machine(
     ],
     ids=lambda header: next(iter(header)),
 )
-def test_who_comes_through_a_proxy_or_by_another_name_needs_a_key(
+def test_requests_through_a_proxy_or_another_name_need_a_key(
     server: ServerProcess, header: dict[str, str]
 ) -> None:
     """A proxy on this machine that the server was not told of; a page whose name leads here."""

@@ -148,7 +148,7 @@ def test_a_word_that_says_something_else_is_refused(ada: Person, change: dict[st
     assert answer["detail"].startswith("The delegation is not valid.")
 
 
-def test_a_signature_of_somebody_else_is_refused(ada: Person, bert: Person) -> None:
+def test_a_signature_of_another_wallet_is_refused(ada: Person, bert: Person) -> None:
     word = ada.word(Wallet("wrong"))
     forged = bert.word(Wallet("wrong"), **{**word, "signature": "0x"})
     status, _ = ada.authorise({**word, "signature": forged["signature"]})
@@ -191,7 +191,7 @@ def test_a_word_ends_by_itself(ada: Person) -> None:
     )
 
 
-def test_who_is_no_provider_is_told_what_to_do(server: ServerProcess) -> None:
+def test_an_account_without_the_provider_role_gets_a_hint(server: ServerProcess) -> None:
     carl = Person(server, "carl")
     carl.api.put(routes.CHOOSE_ROLES.path, {"roles": ["consumer"]})
     status, answer = carl.authorise(carl.word(Wallet("carl's")))
@@ -199,7 +199,7 @@ def test_who_is_no_provider_is_told_what_to_do(server: ServerProcess) -> None:
     assert "potluck roles provider" in answer["hint"]
 
 
-def test_a_key_that_nobody_authorised_does_not_sign_in(server: ServerProcess) -> None:
+def test_an_unauthorised_key_does_not_sign_in(server: ServerProcess) -> None:
     api, stranger = server.client(), Wallet("nobody's key")
     challenge = api.post(routes.CHALLENGE.path, {})
     said = stranger.answer(challenge, statement=NODE_STATEMENT)

@@ -110,7 +110,7 @@ def uploaded(api: Api, data: bytes) -> dict[str, Any]:
     return blob
 
 
-def test_what_was_submitted_can_be_submitted_again(ann: Api, server: ServerProcess) -> None:
+def test_a_request_can_be_submitted_again(ann: Api, server: ServerProcess) -> None:
     said = {
         "spec": {**SCRIPT, "arguments": ["one"], "environment": {"PLAIN": "yes"}},
         "name": "first",

@@ -74,7 +74,7 @@ WRONG: list[tuple[dict[str, Any], int, str]] = [
 ]
 
 
-def test_what_can_not_be_wished_for(owner: Person) -> None:
+def test_invalid_owner_requests_are_refused(owner: Person) -> None:
     before = node(owner, owner)["wishes"]
     for change, status, word in WRONG:
         answer = patch(owner, change)

@@ -39,7 +39,7 @@ def test_the_last_version_and_other_programs_are_served(server: ServerProcess, a
 
 
 @pytest.mark.parametrize("protocol", ["", "-1", "1.0", "1e3", "9" * 10, "\u00b2"])
-def test_what_is_no_number_is_refused(server: ServerProcess, protocol: str) -> None:
+def test_invalid_numbers_are_refused(server: ServerProcess, protocol: str) -> None:
     answer = server.client().call("GET", "/v1/me", Potluck_Protocol=protocol)
     assert answer.status == 400 and "Potluck-Protocol" in answer.json()["detail"]
 

@@ -11,7 +11,7 @@ from tests.server.api.described import application, operations
 
 
 @pytest.mark.parametrize("query", ["nonsense=1", "State=queued", "nonsense", "limit=1&page=2"])
-def test_what_a_query_can_not_say_is_named(server: ServerProcess, query: str) -> None:
+def test_invalid_query_parameters_are_named(server: ServerProcess, query: str) -> None:
     answer = server.client().call("GET", f"/v1/tasks?{query}")
     told = answer.json()
     assert (answer.status, told["code"]) == (400, "invalid_input")
@@ -78,7 +78,7 @@ def test_a_header_that_is_a_parameter_is_given_once(server: ServerProcess) -> No
 @pytest.mark.parametrize(
     "path", ["/docs?from=mail", "/device?user_code=BCDF-GHJK", "/healthz?at=1", "/?a", "/v1/tasks?"]
 )
-def test_what_people_and_balancers_open_is_not_so_strict(server: ServerProcess, path: str) -> None:
+def test_pages_and_probes_accept_unknown_parameters(server: ServerProcess, path: str) -> None:
     assert server.client().call("GET", path).status == 200
 
 
@@ -95,7 +95,7 @@ def test_what_people_and_balancers_open_is_not_so_strict(server: ServerProcess, 
         ("/v1/devices?max_price_micro_per_hour=-1", "max_price_micro_per_hour: "),
     ],
 )
-def test_a_wrong_value_is_told_by_its_public_name_and_with_the_choices(
+def test_a_wrong_value_is_reported_by_its_public_name_with_the_choices(
     server: ServerProcess, path: str, detail: str
 ) -> None:
     answer = server.client().call("GET", path)

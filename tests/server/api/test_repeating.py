@@ -71,7 +71,7 @@ def _lasting(answer: urllib3.BaseHTTPResponse) -> Any:
     return found.get("id") or found
 
 
-def test_credit_is_given_once_to_whoever_asks_ten_times_at_once(server: ServerProcess) -> None:
+def test_credit_is_granted_once_to_ten_concurrent_requests(server: ServerProcess) -> None:
     poor = server.client(server.sign_in(Wallet("somebody poor")))
     url = f"/v1/accounts/{poor.get('/v1/me')['id']}/grants"
 

@@ -51,7 +51,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "word"), WRONG, ids=[row[2] for row in WRONG])
-def test_what_can_not_be_meant_gets_a_sentence(
+def test_invalid_requests_get_a_sentence(
     server: ServerProcess, path: str, body: dict[str, Any], word: str
 ) -> None:
     problem = server.client().post(path, body)
@@ -70,7 +70,7 @@ def test_a_list_may_be_larger_than_other_bodies(server: ServerProcess) -> None:
         me.post(f"/v1/tasks/{each['task_id']}/cancel", {})
 
 
-def test_results_are_told_to_whoever_asked_in_his_format(server: ServerProcess) -> None:
+def test_results_are_sent_in_the_requested_format(server: ServerProcess) -> None:
     me, somebody = server.client(), server.client(server.sign_in(Wallet("asks for results")))
     task = me.post("/v1/tasks", {"spec": FUNCTION, "delay_seconds": 3600})
     wanted = {"tasks": [{"task_id": task["id"]}]}

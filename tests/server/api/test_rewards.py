@@ -105,7 +105,7 @@ def test_a_statement_is_signed_with_the_published_address(paying: Paying) -> Non
     assert stranger.get(routes.OWN_EPOCHS.path)["epochs"] == []
 
 
-def test_payouts_are_marked_once_and_shown_to_whom_they_belong(paying: Paying) -> None:
+def test_payouts_are_marked_once_and_shown_to_their_account(paying: Paying) -> None:
     with paying.admin() as admin, paying.client() as client:
         marked = admin.admin.mark_paid([row("first", 2)])
         assert (marked.recorded, marked.bad) == (1, [])
@@ -139,7 +139,7 @@ BODIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_what_cannot_be_marked(paying: Paying, body: dict[str, Any]) -> None:
+def test_invalid_marks_are_refused(paying: Paying, body: dict[str, Any]) -> None:
     operator = paying.server.client()
     answer = operator.call("POST", routes.MARK_PAID.path, json.dumps(body).encode())
     assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), body
@@ -164,7 +164,7 @@ def test_what_cannot_be_marked(paying: Paying, body: dict[str, Any]) -> None:
         ("/v1/me/rewards/claim", 404),
     ],
 )
-def test_what_cannot_be_asked(paying: Paying, path: str, status: int) -> None:
+def test_invalid_queries_are_refused(paying: Paying, path: str, status: int) -> None:
     assert paying.server.client().call("GET", path).status == status
 
 

@@ -70,7 +70,7 @@ REFUSED: dict[str, Callable[[ServerProcess], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_message_for_elsewhere_lets_nobody_in(
+def test_a_message_for_another_server_signs_nobody_in(
     server: ServerProcess, anybody: Api, what: str
 ) -> None:
     said = ANN.answer(challenge(anybody), **REFUSED[what](server))
@@ -78,7 +78,7 @@ def test_a_message_for_elsewhere_lets_nobody_in(
 
 
 @pytest.mark.parametrize("signature", ["0x", "0x0", "0x" + "00" * 65, "0x" + "ff" * 65, "0x1234"])
-def test_a_signature_that_is_none_lets_nobody_in(anybody: Api, signature: str) -> None:
+def test_a_malformed_signature_is_refused(anybody: Api, signature: str) -> None:
     said = {**ANN.answer(challenge(anybody)), "signature": signature}
     assert refusal(anybody, said)["code"] == "not_signed_in"
 

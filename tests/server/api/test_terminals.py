@@ -116,7 +116,7 @@ def test_the_page_is_shown_who_asks_and_for_what(terminal: Api) -> None:
 
 
 @pytest.mark.parametrize("typed", ["BCDFGHJK", "AAAAAAAA", "%00", "x" * 300, "%F0%9F%8D%B2", "'--"])
-def test_a_code_that_nobody_has_is_not_found(terminal: Api, typed: str) -> None:
+def test_an_unknown_code_is_not_found(terminal: Api, typed: str) -> None:
     wallet = json.dumps({"address": ANN.address, "chain_id": 1, "origin": terminal.url}).encode()
     approval = json.dumps({"message": "m", "signature": "0x"}).encode()
     for route, body in (
@@ -129,7 +129,7 @@ def test_a_code_that_nobody_has_is_not_found(terminal: Api, typed: str) -> None:
         assert (answer.status, answer.json()["code"]) == (404, "not_found"), route
 
 
-def test_without_the_secret_nobody_is_let_in(terminal: Api) -> None:
+def test_a_wrong_secret_is_refused(terminal: Api) -> None:
     """Not with another one, and not with a changed one: all get the same answer."""
     asked = ask(terminal)
     assert approve(terminal, asked) is None
@@ -168,7 +168,7 @@ def test_a_code_ends(tmp_path: Path) -> None:
         api.close()
 
 
-def test_who_refuses_ends_it(terminal: Api) -> None:
+def test_a_refusal_ends_the_sign_in(terminal: Api) -> None:
     asked = ask(terminal)
     drafted = draft(terminal, asked)
     assert terminal.call("POST", at(routes.DENY_TERMINAL, asked)).status == 204
@@ -346,7 +346,7 @@ def test_a_delegation_that_does_not_hold_approves_nothing(
     assert poll(terminal, asked)["code"] == "authorization_pending"
 
 
-def test_a_delegation_that_nobody_asked_for_is_refused(terminal: Api) -> None:
+def test_an_unrequested_delegation_is_refused(terminal: Api) -> None:
     asked, other = ask(terminal), ask(terminal, node_key=NODE_KEY)
     said = {
         **signed(draft(terminal, asked)),
@@ -355,7 +355,7 @@ def test_a_delegation_that_nobody_asked_for_is_refused(terminal: Api) -> None:
     assert send(terminal, asked, said)["code"] == "invalid_input"
 
 
-async def test_who_only_asks_leaves_no_row(tmp_path: Path, database_url: str) -> None:
+async def test_polling_without_a_signature_leaves_no_row(tmp_path: Path, database_url: str) -> None:
     counted = ["terminal_approvals", "accounts", "sessions", "used_nonces", "audit"]
     with ServerProcess(tmp_path, 0, POTLUCK_DATABASE_URL=database_url, **EAGER) as server:
         api = server.client("")

@@ -41,7 +41,7 @@ def send(api: Api, data: bytes) -> str:
     return str(named(data)["sha256"])
 
 
-def test_what_went_up_comes_down(server: ServerProcess) -> None:
+def test_uploaded_bytes_can_be_downloaded(server: ServerProcess) -> None:
     api, data = server.client(), os.urandom(PART_BYTES + 5)
     answer = api.call("GET", f"/v1/blobs/{send(api, data)}")
     assert (answer.status, answer.data) == (200, data)
@@ -157,7 +157,7 @@ def test_a_part_is_plain_bytes_and_no_larger_than_a_part(server: ServerProcess) 
     assert put_part(api, begun, 0, data[:-1]).json()["parts_done"] == 1
 
 
-def test_somebody_elses_is_not_there(server: ServerProcess) -> None:
+def test_objects_of_other_accounts_are_not_found(server: ServerProcess) -> None:
     api, bob = server.client(), server.client(server.sign_in(Wallet("bob")))
     sha256 = send(api, b"a secret")
     begun = api.post("/v1/uploads", {"blob": named(b"under way")})["upload_id"]
@@ -167,7 +167,7 @@ def test_somebody_elses_is_not_there(server: ServerProcess) -> None:
     assert not bob.post("/v1/uploads", {"blob": named(b"a secret")})["complete"]
 
 
-def test_bytes_that_are_gone_are_said_before_anything_is_sent(server: ServerProcess) -> None:
+def test_missing_bytes_are_reported_before_the_response_starts(server: ServerProcess) -> None:
     api = server.client()
     sha256 = send(api, b"to be lost")
     kept = [*(server.directory / "server" / "blobs" / "objects").rglob("upload_*")]

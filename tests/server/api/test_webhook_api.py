@@ -106,14 +106,14 @@ def test_a_receiver_that_fails_is_shown_to_fail(user: CommandLine, receiver: Hoo
         ("nonsense", "https://"),
     ],
 )
-def test_what_the_server_will_not_reach_is_said_at_once(
+def test_unreachable_webhook_addresses_are_refused_immediately(
     user: CommandLine, url: str, sentence: str
 ) -> None:
     refused = user.run("webhooks", "add", url)
     assert refused.status == 64 and sentence in refused.stderr
 
 
-def test_bad_bodies_limits_and_what_is_somebody_elses(
+def test_bad_bodies_limits_and_objects_of_other_accounts(
     server: ServerProcess, receiver: Hooked
 ) -> None:
     owner = server.client(server.sign_in(Wallet("owns hooks")))

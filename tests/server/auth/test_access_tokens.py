@@ -41,9 +41,7 @@ def test_a_token_that_was_read_before_is_another_with_another_key_or_letter() ->
     assert access_tokens.read(KEY, token[:-1] + ("A" if token[-1] != "A" else "B"), NOW) is None
 
 
-def test_what_is_remembered_is_bounded_and_none_of_it_is_junk(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_memory_is_bounded_and_has_no_junk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_tokens, "_READ", {})
     monkeypatch.setattr(access_tokens, "_MOST_READ", 3)
     tokens = [access_tokens.issue(KEY, CLAIMS, NOW, LIFETIME) for _ in range(5)]

@@ -32,7 +32,7 @@ def test_a_user_code_is_read_in_any_spelling(typed: str) -> None:
 @pytest.mark.parametrize(
     "typed", ["", "BCDF-GHJ", "BCDF-GHJKL", "ACDF-GHJK", "BCDF_GHJK", "ＢCDFGHJK"]
 )
-def test_what_can_not_be_a_user_code_is_none(typed: str) -> None:
+def test_invalid_user_codes_are_refused(typed: str) -> None:
     assert read_user_code(typed) is None
 
 
@@ -44,7 +44,7 @@ def test_a_device_code_says_whose_it_is_and_when_it_ends() -> None:
     assert read_device_code(KEY, later) is not None
 
 
-def test_a_device_code_can_not_be_made_or_changed_without_the_key() -> None:
+def test_a_device_code_cannot_be_made_or_changed_without_the_key() -> None:
     code = new_device_code(KEY, "BCDF-GHJK", ENDS)
     assert read_device_code(b"x" * 32, code) is None
     for place, character in enumerate(code):

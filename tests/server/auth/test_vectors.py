@@ -71,14 +71,14 @@ def _is_as_wanted(said: SignIn, vector: dict[str, Any]) -> bool:
     )
 
 
-async def test_what_holds_is_let_in(vectors: Path, request: pytest.FixtureRequest) -> None:
+async def test_valid_vectors_are_accepted(vectors: Path, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         for case, vector in load(vectors, "verification_positive").items():
             with tally("verification_positive", case):
                 await verify(vector)
 
 
-async def test_what_does_not_hold_is_not(vectors: Path, request: pytest.FixtureRequest) -> None:
+async def test_invalid_vectors_are_refused(vectors: Path, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         for case, vector in load(vectors, "verification_negative").items():
             refused = pytest.raises((InvalidInput, NotSignedIn, Refused))

@@ -146,7 +146,7 @@ async def test_a_backup_needs_its_secret_and_one_at_a_time(
         DirectoryBackups.create(tmp_path / "other", None)
 
 
-def test_what_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("text")
     for path in (tmp_path / "thesis.tex", tmp_path / "thesis.tex" / "to", Path("/proc/to")):
         with pytest.raises(BadSettings, match=f"{path} cannot be made or read"):
@@ -190,7 +190,7 @@ async def test_a_damaged_backup_changes_nothing(
 
 
 @pytest.mark.parametrize("secret", [None, SECRET], ids=["plain", "encrypted"])
-async def test_what_was_damaged_is_copied_again_if_all_is_read(
+async def test_damaged_copies_are_replaced_if_all_is_read(
     secret: BackupSecret | None, pool: Pool, back_up: BackUp, tmp_path: Path
 ) -> None:
     await send(pool, b"weights" * 1_000)
@@ -212,7 +212,7 @@ async def test_what_was_damaged_is_copied_again_if_all_is_read(
 
 
 @pytest.mark.parametrize("kind", ["directory", "file", "encrypted file"])
-async def test_what_the_store_lacks_is_counted(
+async def test_blobs_missing_in_the_store_are_counted(
     kind: str, pool: Pool, back_up: BackUp, other: str, tmp_path: Path
 ) -> None:
     """The rest is restored."""

@@ -27,7 +27,7 @@ def opened(data: bytes, name: str = "a", codec: AesCodec = CODEC, step: int = 10
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 200_000])
-def test_what_was_encrypted_opens_and_its_size_is_known(size: int) -> None:
+def test_encrypted_data_opens_and_has_a_known_size(size: int) -> None:
     data = bytes(size)
     assert opened(encrypted(data)) == data
     assert len(encrypted(data)) == CODEC.encoded_bytes(size)

@@ -197,7 +197,7 @@ async def test_what_is_public_is_opened_and_nothing_else(address: str) -> None:
     assert recorder.opened == [f"{address}:8443"]
 
 
-async def test_a_name_that_changes_its_mind_leads_nowhere_else() -> None:
+async def test_a_name_with_changing_addresses_is_resolved_once() -> None:
     """It is asked once for each try, and the connection goes to what was seen then."""
     names = Names(rebind_public_org=[["1.1.1.1"], ["127.0.0.1"], ["169.254.169.254"]])
     guarded, recorder = outward(names=names)
@@ -314,7 +314,7 @@ async def test_a_name_needs_all_its_addresses_public_or_allowed() -> None:
         "::/129",
     ],
 )
-def test_a_setting_that_means_nothing_is_said_at_the_start(said: str) -> None:
+def test_an_invalid_setting_is_reported_at_the_start(said: str) -> None:
     with pytest.raises(BadSettings, match="POTLUCK_WEBHOOK_ALLOW"):
         read_allowed([said])
 
@@ -328,7 +328,7 @@ def test_a_port_that_is_none_is_refused_where_everything_else_is_allowed() -> No
                 guarded.check(f"http://{host}:{port}/")
 
 
-async def test_who_waits_for_slow_name_servers_waits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_name_server_delays_only_its_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lookups outlive whoever asked for them, and are counted for as long as they last."""
     hanging, asked = threading.Event(), []
 
@@ -359,7 +359,7 @@ async def test_who_waits_for_slow_name_servers_waits_alone(monkeypatch: pytest.M
         guarded.close()
 
 
-async def test_a_name_without_an_address_and_one_that_nobody_knows() -> None:
+async def test_names_without_an_address_and_unknown_names() -> None:
     guarded, recorder = outward(names=Names(empty_public_org=[[]]))
     for host in ("empty.public.org", "unknown.public.org"):
         with pytest.raises(Unreachable, match="no address"):

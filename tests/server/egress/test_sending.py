@@ -76,7 +76,7 @@ async def test_the_request_is_what_was_asked_for_and_says_nothing_about_the_serv
     }
 
 
-async def test_a_redirection_is_an_answer_and_nobody_goes_there() -> None:
+async def test_a_redirection_is_not_followed() -> None:
     reached = asyncio.Event()
 
     async def canary(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
@@ -109,7 +109,7 @@ async def test_a_long_answer_is_cut_and_an_endless_one_too() -> None:
         assert (await send(url)).body_start == b"\x1f\x8b" * 10, "nothing is unpacked"
 
 
-async def test_who_is_slow_is_cut() -> None:
+async def test_a_slow_client_is_disconnected() -> None:
     async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -154,7 +154,7 @@ async def test_what_is_no_answer_is_told_in_a_sentence(text: bytes, sentence: st
     assert sentence in raised.value.detail, raised.value.detail
 
 
-async def test_where_nobody_listens_and_where_nobody_speaks_tls() -> None:
+async def test_errors_of_closed_ports_and_of_servers_without_tls() -> None:
     async def in_the_clear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -48,7 +48,7 @@ def test_keys_are_read_in_their_order(text: str) -> None:
         f"{KEY.hex()} and {OLDER.hex()}",
     ],
 )
-def test_what_is_no_key_is_refused_and_not_quoted(text: str) -> None:
+def test_an_invalid_key_is_refused_and_not_quoted(text: str) -> None:
     with pytest.raises(BadSettings) as caught:
         parse(text, "the test")
     told = caught.value.detail + caught.value.hint
@@ -106,7 +106,7 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     assert not place.has_changed(), "what is held is better than nothing"
 
 
-def test_whoever_could_read_the_file_can_read_the_next_one(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     """As instances do that run as different users of one group."""
     group = next((each for each in os.getgroups() if each != os.getgid()), os.getgid())
     if os.getuid() == 0:
@@ -131,7 +131,7 @@ def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
     assert link.is_symlink() and other.read().keys[0] == KEY, "both see the new key"
 
 
-def test_what_a_crash_left_of_a_write_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_incomplete_writes_are_removed(tmp_path: Path) -> None:
     place = KeyFile(tmp_path / "key")
     place.make()
     (tmp_path / ".key.0a1b2c3d").write_text(KEY.hex())
@@ -158,7 +158,7 @@ def test_a_command_is_asked_without_a_shell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["false", "true", "there-is-no-such-program", "echo nonsense", "'", " "]
 )
-def test_a_command_that_gives_no_key_is_told(command: str) -> None:
+def test_a_command_without_a_key_is_reported(command: str) -> None:
     with pytest.raises(BadSettings, match="--encryption-key-command"):
         KeyCommand(command).read()
 
@@ -209,7 +209,7 @@ def test_a_command_that_fails_is_not_asked_again_and_again(tmp_path: Path) -> No
     assert place.read().keys == (OLDER,), "it is asked again, later"
 
 
-def test_nobody_waits_for_a_slow_command_but_the_start(tmp_path: Path) -> None:
+def test_only_the_start_waits_for_a_slow_command(tmp_path: Path) -> None:
     program = Program(tmp_path)
     place = KeyCommand(program.command, ask_again_seconds=0.2)
     place.read()

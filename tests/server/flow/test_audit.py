@@ -91,9 +91,7 @@ async def test_an_act_that_fails_leaves_no_entry(pool: Pool) -> None:
     assert (await verdict(pool)).entries == 0
 
 
-async def test_what_a_suspended_account_has_running_ends_even_if_the_server_died_between(
-    pool: Pool,
-) -> None:
+async def test_tasks_of_a_suspended_account_end_despite_a_crash(pool: Pool) -> None:
     _, grant = await pool.started()
     await pool.sql("UPDATE accounts SET suspended_at = now() WHERE id = $1", pool.alice)
     await roles.evict_once(pool.services)

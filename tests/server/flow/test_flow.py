@@ -101,7 +101,7 @@ async def test_a_strangers_token_changes_nothing(pool: Pool) -> None:
     assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
 
 
-async def test_a_node_can_not_say_what_only_the_server_concludes(pool: Pool) -> None:
+async def test_a_node_cannot_report_reasons_of_the_server(pool: Pool) -> None:
     node_id, grant = await pool.started()
     assert await pool.report(node_id, done(grant, EndReason.POISON)) == ["invalid_input"]
     assert await pool.report(node_id, done(grant, exit_code=5)) == ["invalid_input"]
@@ -134,7 +134,7 @@ async def test_cancel_at_every_state(pool: Pool, state: str) -> None:
     await pool.check()
 
 
-async def test_a_finished_task_can_not_be_cancelled(pool: Pool) -> None:
+async def test_a_finished_task_cannot_be_cancelled(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await pool.report(node_id, done(grant))
     with pytest.raises(Conflict):
@@ -163,7 +163,7 @@ async def test_a_renewed_lease_does_not_expire(pool: Pool) -> None:
     assert await expire.expire_once(pool.services, pool.leads) == 0
 
 
-async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
+async def test_unfetched_assignments_are_withdrawn_uncounted(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit()
     for _ in range(8):
@@ -179,7 +179,7 @@ async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("how", ["it leaves", "its leases run out"])
-async def test_what_ends_at_once_ends_in_few_transactions(pool: Pool, how: str) -> None:
+async def test_simultaneous_ends_take_few_transactions(pool: Pool, how: str) -> None:
     node = await pool.offer(devices=8)
     for _ in range(6):
         await pool.submit()
@@ -308,13 +308,13 @@ async def test_lost_work_is_not_paid(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_what_can_not_be_paid_is_refused_at_submit(pool: Pool) -> None:
+async def test_an_unaffordable_task_is_refused_at_submit(pool: Pool) -> None:
     await pool.offer(price_micro_per_hour=3_600_000)
     with pytest.raises(InvalidInput, match="credits"):
         await pool.submit()
 
 
-async def test_what_can_not_be_paid_any_more_waits(pool: Pool) -> None:
+async def test_a_task_without_credit_waits(pool: Pool) -> None:
     await pool.give(pool.alice, 100_000)
     await pool.offer(devices=2, price_micro_per_hour=3_600_000)
     for _ in range(2):
@@ -408,7 +408,7 @@ async def test_a_lively_node_keeps_nothing_beyond_its_limit(pool: Pool) -> None:
     assert await expire.expire_once(pool.services, pool.leads) == 1
 
 
-async def test_who_did_not_fetch_it_is_not_asked_first_again(pool: Pool) -> None:
+async def test_a_node_that_did_not_fetch_is_not_preferred_again(pool: Pool) -> None:
     nodes = {(await pool.offer()).node_id, (await pool.offer()).node_id}
     await pool.submit()
     (dead,) = [each.node_id for each in (await pool.plan()).assigned]
@@ -417,7 +417,7 @@ async def test_who_did_not_fetch_it_is_not_asked_first_again(pool: Pool) -> None
     assert {each.node_id for each in (await pool.plan()).assigned} == nodes - {dead}
 
 
-async def test_who_beats_and_never_asks_gets_nothing_more_until_it_does(pool: Pool) -> None:
+async def test_a_node_that_never_polls_gets_no_more_work(pool: Pool) -> None:
     node = await pool.offer()
     await pool.submit()
     assert len((await pool.plan()).assigned) == 1
@@ -438,7 +438,7 @@ async def test_who_beats_and_never_asks_gets_nothing_more_until_it_does(pool: Po
     await pool.check()
 
 
-async def test_what_can_not_be_placed_does_not_stand_in_the_way(pool: Pool) -> None:
+async def test_an_unplaceable_task_does_not_block_others(pool: Pool) -> None:
     settings = replace(pool.services.settings, most_tasks_per_page=2)
     pool.services = replace(pool.services, settings=settings)
     await pool.offer()

@@ -164,7 +164,7 @@ async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, held: str, free: 
     await pool.check()
 
 
-async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: Pool) -> None:
+async def test_a_lost_share_is_not_readopted_beside_a_new_account(pool: Pool) -> None:
     """Whoever adopts waits for the assign on that node, and then sees whom it let in."""
     async with pool.services.database.transaction() as connection:
         added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
@@ -192,7 +192,7 @@ async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: P
     assert await pool.sql(serves) == 1
 
 
-async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: Pool) -> None:
+async def test_earlier_tasks_do_not_share_their_device(pool: Pool) -> None:
     """A task of an earlier version says nothing about it."""
     async with pool.services.database.transaction() as connection:
         added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
@@ -214,9 +214,7 @@ async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: 
     assert await apply_assignments(pool.services, pool.leads, [_share(node, theirs)])
 
 
-async def test_who_joined_a_line_while_its_first_was_ending_is_locked_before_the_node(
-    pool: Pool,
-) -> None:
+async def test_a_task_that_joins_a_queue_at_an_end_is_locked_before_the_node(pool: Pool) -> None:
     """The share is passed on to it after the node is locked: too late to wait for it then."""
     node = (await pool.offer()).node_id
     for _ in range(2):
@@ -308,7 +306,7 @@ async def _expire(pool: Pool) -> bool:
     return await expire.expire_once(pool.services, pool.leads) == 1
 
 
-async def test_what_waits_for_others_is_locked_before_its_dependencies(pool: Pool) -> None:
+async def test_dependents_are_locked_before_their_dependencies(pool: Pool) -> None:
     first = await pool.submit()
     last = await pool.submit(after=(first.id,))
     await cancel.cancel(pool.services, pool.alice, first.id)

@@ -76,7 +76,7 @@ async def test_lost_leases_and_retries_are_counted(pool: Pool) -> None:
     assert value(pool, "potluck_nodes_silenced_total") == 1
 
 
-async def test_what_was_rolled_back_is_not_counted(pool: Pool) -> None:
+async def test_rolled_back_events_are_not_counted(pool: Pool) -> None:
     with pytest.raises(ZeroDivisionError):
         async with pool.services.database.transaction() as connection:
             await connection.execute(
@@ -95,7 +95,7 @@ async def test_the_start_of_a_task_that_fits_is_measured(pool: Pool) -> None:
     assert value(pool, "potluck_task_start_seconds_bucket", le="10.0") == 1
 
 
-async def test_a_start_that_is_told_before_its_round_has_ended_is_measured(pool: Pool) -> None:
+async def test_a_start_reported_before_its_round_ended_is_measured(pool: Pool) -> None:
     """The node fetches as soon as it is woken, and another duty announces the start."""
     node = await pool.offer()
 
@@ -328,7 +328,7 @@ async def test_only_who_leads_tells_of_the_pool(pool: Pool) -> None:
     assert value(pool, "potluck_nodes", state="online") is None
 
 
-async def test_who_cannot_renew_its_term_does_not_tell_that_it_leads(pool: Pool) -> None:
+async def test_a_leader_that_cannot_renew_stops_announcing_itself(pool: Pool) -> None:
     settings = replace(pool.services.settings, leader_seconds=0.3)
     leadership = LeadershipLoop(replace(pool.services, settings=settings))
     await pool.sql("UPDATE leader SET expires_at = now()")

@@ -73,7 +73,7 @@ async def test_the_node_is_given_what_the_database_does_not_show(pool: Pool) -> 
     assert await granted(pool) == [request().spec]
 
 
-async def test_the_hash_of_a_request_can_not_be_tried_out(pool: Pool) -> None:
+async def test_the_hash_of_a_request_cannot_be_guessed(pool: Pool) -> None:
     task_id = await enter(pool, key="once")
     plain = hashlib.sha256(codec.encode_json(request())).digest()
     assert await pool.sql("SELECT request_hash FROM tasks") != plain
@@ -97,7 +97,7 @@ async def test_swapped_specs_do_not_open(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_a_task_that_nobody_can_open_does_not_keep_others_from_the_node(pool: Pool) -> None:
+async def test_an_undecryptable_task_does_not_block_others(pool: Pool) -> None:
     damaged = (await pool.submit(max_attempts=5)).id
     damage = "set_byte(sealed_spec, 40, get_byte(sealed_spec, 40) # 1)"
     await pool.sql(f"UPDATE tasks SET sealed_spec = {damage}")
@@ -109,13 +109,13 @@ async def test_a_task_that_nobody_can_open_does_not_keep_others_from_the_node(po
     await pool.check()
 
 
-async def test_what_another_column_holds_does_not_open(filed: Pool) -> None:
+async def test_a_value_of_another_column_does_not_decrypt(filed: Pool) -> None:
     await enter(filed)
     await filed.sql("UPDATE tasks SET sealed_spec = (SELECT sealed_secret FROM installation)")
     assert await granted(filed) == []
 
 
-async def test_what_was_there_before_the_vault_is_sealed_at_the_start(pool: Pool) -> None:
+async def test_earlier_rows_are_sealed_at_the_start(pool: Pool) -> None:
     """As version 0.1 left it: the request in the clear, its plain hash, the secret as it is."""
     tasks = [
         await enter(pool, number, f"key-{number}") for number in range(sealed_values.BATCH + 3)
@@ -257,7 +257,7 @@ async def test_a_key_leaves_the_file_when_nothing_needs_it(filed: Pool) -> None:
     assert await granted(filed) == [request().spec]
 
 
-async def test_another_instance_follows_without_being_told(filed: Pool) -> None:
+async def test_another_instance_follows_without_a_message(filed: Pool) -> None:
     other = with_vault(filed, Vault(KeyFile(key_file(filed).path)))
     await enter(filed)
     done = await rotation.begin(filed.services, filed.alice)
@@ -268,7 +268,7 @@ async def test_another_instance_follows_without_being_told(filed: Pool) -> None:
     assert other.services.vault.key_id == done.key_id, "and seals with it"
 
 
-async def test_what_somebody_holds_is_left_for_the_next_call(filed: Pool) -> None:
+async def test_locked_rows_are_left_for_the_next_call(filed: Pool) -> None:
     held, free = await enter(filed, 1), await enter(filed, 2)
     await rotation.begin(filed.services, filed.alice)
     async with filed.services.database.transaction() as connection:
@@ -324,7 +324,7 @@ async def test_damaged_rows_are_passed_over_and_counted(filed: Pool) -> None:
     assert before in key_file(filed).read().keys, "a mended row would still find its key"
 
 
-async def test_rows_whose_key_is_nowhere_are_counted(filed: Pool) -> None:
+async def test_rows_with_a_missing_key_are_counted(filed: Pool) -> None:
     await enter(filed, 1)
     await enter(filed, 2)
     await filed.sql(
@@ -343,7 +343,7 @@ async def test_the_start_removes_what_a_crash_left_of_the_keys(filed: Pool, tmp_
     assert not draft.exists() and key_file(filed).exists()
 
 
-async def test_who_lacks_the_file_is_told_to_share_it(filed: Pool) -> None:
+async def test_a_missing_key_file_has_a_hint_to_share_it(filed: Pool) -> None:
     key_file(filed).path.unlink()
     with pytest.raises(BadSettings) as caught:
         await open_vault(filed.services.settings, filed.services.database)

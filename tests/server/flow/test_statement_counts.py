@@ -116,7 +116,7 @@ def test_only_work_is_done_by_callers_that_are_kept() -> None:
 
 
 @pytest.mark.parametrize("path", PRIVILEGED)
-async def test_who_may_change_rights_is_always_read(
+async def test_privileged_callers_are_always_read(
     cached: Pool, statements: Statements, path: str
 ) -> None:
     async with signed_in(cached, cached.alice, statements) as client:

@@ -46,7 +46,7 @@ def test_what_has_not_changed_keeps_the_policy_that_it_came_with(edge: ServerPro
     assert answer.headers["X-Frame-Options"] == "DENY"
 
 
-def test_each_header_is_said_once(edge: ServerProcess) -> None:
+def test_each_header_is_documented_once(edge: ServerProcess) -> None:
     for path in ("/", "/healthz", "/device", "/v1/me"):
         headers = edge.client("").call("GET", path).headers
         names = ("content-security-policy", "cache-control", "x-content-type-options")

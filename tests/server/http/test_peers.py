@@ -66,19 +66,19 @@ def test_only_proxies_may_connect(address: str, may: bool) -> None:
     assert PROXIES.may_connect(address) is may
 
 
-def test_without_proxies_everybody_may_and_nobody_is_believed() -> None:
+def test_without_trusted_proxies_forwarded_headers_are_ignored() -> None:
     nobody = Peers([])
     assert nobody.may_connect("203.0.113.9")
     assert nobody.client_behind(PROXY, [(b"x-forwarded-for", b"1.2.3.4")]) is None
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "ten", "", "10.0.0.0/33", "0.0.0.0/0", "::/0"])
-def test_what_is_no_network_is_refused(text: str) -> None:
+def test_invalid_networks_are_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="--behind-proxy"):
         Peers([text])
 
 
-def test_somebody_from_elsewhere_is_cut_off_at_once(tmp_path: Path) -> None:
+def test_a_client_outside_the_trusted_proxies_is_disconnected(tmp_path: Path) -> None:
     patient = {name: "60" for name in EDGE if name.endswith("_SECONDS") and "PER" not in name}
     with (
         behind("10.0.0.0/8", tmp_path, **patient) as server,

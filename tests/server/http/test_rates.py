@@ -213,7 +213,7 @@ def test_normal_work_is_not_hindered(tmp_path_factory: pytest.TempPathFactory) -
         assert set(statuses(server.client(), "/v1/me", 500)) == {200}
 
 
-def test_on_a_machine_alone_nobody_is_a_stranger(tmp_path: Path) -> None:
+def test_requests_from_the_same_machine_are_not_limited_by_address(tmp_path: Path) -> None:
     """All have one address there, so a script's mistake would keep its owner out."""
     with ServerProcess(tmp_path) as server:
         assert set(statuses(server.client("junk"), "/v1/me", 400)) == {401}

@@ -55,14 +55,14 @@ def all_refused(server: ServerProcess, said: dict[str, bytes]) -> Iterator[tuple
         yield from zip(said, answers, strict=True)
 
 
-def test_what_is_too_large_before_the_body_gets_431(edge: ServerProcess) -> None:
+def test_too_large_headers_get_431(edge: ServerProcess) -> None:
     for what, answer in all_refused(edge, TOO_LARGE):
         assert (answer.status, answer.problem["code"]) == (431, "headers_too_large"), what
         assert re.search(r"at most\.$", answer.problem["detail"]), what
         assert answer.problem["hint"], what
 
 
-def test_what_is_not_http_gets_400(edge: ServerProcess) -> None:
+def test_invalid_http_gets_400(edge: ServerProcess) -> None:
     for what, answer in all_refused(edge, NOT_HTTP):
         assert (answer.status, answer.problem["code"]) == (400, "invalid_input"), what
 
@@ -74,7 +74,7 @@ def test_a_refusal_has_the_headers_of_every_answer(edge: ServerProcess) -> None:
     assert "default-src 'none'" in headers["content-security-policy"]
 
 
-def test_a_refusal_can_be_read_by_somebody_who_still_sends(edge: ServerProcess) -> None:
+def test_a_refusal_can_be_read_by_a_client_that_still_sends(edge: ServerProcess) -> None:
     with Raw(edge) as stranger:
         stranger.send(LINE + b"X: ")
         for _ in range(5):
@@ -124,7 +124,7 @@ def test_a_body_that_is_too_large_leaves_the_connection_in_order(edge: ServerPro
         assert client.answer().status == 200
 
 
-def test_somebody_who_hangs_up_at_once_disturbs_nobody(edge: ServerProcess) -> None:
+def test_a_client_that_hangs_up_disturbs_no_other(edge: ServerProcess) -> None:
     for said in (b"", b"GET", POST, POST + b"Content-Length: 10\r\n\r\n{"):
         with Raw(edge) as stranger:
             stranger.send(said)

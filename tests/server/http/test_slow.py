@@ -38,7 +38,7 @@ def server(request: pytest.FixtureRequest) -> ServerProcess:
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_somebody_who_stops_speaking_is_hung_up_on(server: ServerProcess, said: str) -> None:
+def test_an_idle_client_is_disconnected(server: ServerProcess, said: str) -> None:
     with Raw(server) as stranger:
         stranger.send(SAID[said])
         assert 0.2 < stranger.closed_after() < SOON_SECONDS
@@ -127,7 +127,7 @@ def test_a_body_after_its_answer_is_waited_for_no_longer_than_another(edge: Serv
         drip_until_hung_up(stranger)
 
 
-def test_an_answer_that_nobody_reads_is_dropped(edge: ServerProcess) -> None:
+def test_a_response_without_a_reader_is_dropped(edge: ServerProcess) -> None:
     asked = b"GET /schema/openapi.json HTTP/1.1\r\nHost: pool\r\n\r\n"
     with Raw(edge) as stranger, pytest.raises(OSError, match=HUNG_UP):
         for _ in range(10_000):

@@ -98,7 +98,7 @@ def test_a_wrong_fingerprint_is_refused_and_nothing_is_kept(
 
 
 @pytest.mark.parametrize("fingerprint", ["", "sha256:", "sha1:" + "0" * 40, "0" * 63, "g" * 64])
-def test_what_is_no_fingerprint_is_said_to_be_none(tmp_path: Path, fingerprint: str) -> None:
+def test_an_invalid_fingerprint_is_reported(tmp_path: Path, fingerprint: str) -> None:
     with pytest.raises(BadSettings, match="not a fingerprint"):
         pin_ca("https://127.0.0.1:1", fingerprint, tmp_path)
 
@@ -111,13 +111,13 @@ def test_a_fingerprint_needs_tls(edge: ServerProcess, tmp_path: Path) -> None:
         pin_ca(edge.url, "0" * 64, tmp_path)
 
 
-def test_a_pin_that_can_not_be_kept_is_told(secure: ServerProcess, tmp_path: Path) -> None:
+def test_an_unwritable_pin_is_reported(secure: ServerProcess, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BadSettings, match="cannot be saved"):
         pin_ca(secure.url, secure.first["ca_fingerprint"], tmp_path / "file")
 
 
-def test_nobody_there_is_said_so(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ServerUnreachable):
@@ -125,7 +125,7 @@ def test_nobody_there_is_said_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_what_comes_with_the_authority_is_not_believed(tmp_path: Path, is_first: bool) -> None:
+def test_a_fetched_authority_must_match_the_fingerprint(tmp_path: Path, is_first: bool) -> None:
     ours = authority.ensure_certificate(tmp_path / "ours", NAMES)
     theirs = authority.ensure_certificate(tmp_path / "theirs", NAMES).authority_pem
     both = ours.authority_pem + theirs if is_first else theirs + ours.authority_pem

@@ -123,7 +123,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path, reached:
     await put_data(tmp_path)
 
 
-async def test_what_will_not_end_is_ended_by_force(tmp_path: Path) -> None:
+async def test_a_database_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     CLUSTERS.copy_to(tmp_path)
     postgres = EmbeddedPostgres(
         tmp_path, StartTimeouts(fast_stop_seconds=0.1, immediate_stop_seconds=1)

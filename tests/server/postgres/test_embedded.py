@@ -55,7 +55,7 @@ async def test_it_is_private(url: str, tmp_path: Path) -> None:
         assert not process.net_connections("inet")
 
 
-async def test_nobody_comes_in_without_the_password(url: str, tmp_path: Path) -> None:
+async def test_a_password_is_required(url: str, tmp_path: Path) -> None:
     for password in ("", "wrong"):
         without = urlsplit(url)._replace(netloc=f"potluck:{password}@").geturl()
         with pytest.raises(asyncpg.InvalidPasswordError):

@@ -45,7 +45,7 @@ async def test_the_system_one_is_older_but_supported(debian_postgres_url: str) -
     assert 15 <= await server_version(debian_postgres_url) <= 18
 
 
-def test_what_a_killed_session_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_remains_of_a_killed_session_are_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     names = [f"potluck-test-{ended.pid}-left", f"potluck-test-{os.getpid()}-in_use", "of-others"]

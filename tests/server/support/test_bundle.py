@@ -106,7 +106,7 @@ async def test_no_secret_is_in_it(settings: ServerSettings, tmp_path: Path) -> N
     assert parts["logs/server.log"].endswith("the pool has 3 nodes\n")
 
 
-async def test_what_helps_is_in_it(settings: ServerSettings, tmp_path: Path) -> None:
+async def test_the_bundle_has_useful_facts(settings: ServerSettings, tmp_path: Path) -> None:
     bundle, parts = await write(settings, tmp_path)
     assert {"about.json", "settings.json", "database.json", "disk.json", "logs/server.log"} < set(
         parts

@@ -28,14 +28,14 @@ async def test_errors_of_several_instances_are_counted_together(pool: Pool) -> N
     assert await listed(pool) == [("a plan was refused repeatedly", 6)]
 
 
-async def test_what_postgresql_cannot_store_is_replaced(pool: Pool) -> None:
+async def test_text_that_postgresql_cannot_store_is_replaced(pool: Pool) -> None:
     tally = ErrorTally()
     tally.note("request failed", ValueError("nul \0 and surrogate \udc80"), "request failed")
     await ErrorLogLoop(pool.services, tally).run_once()
     assert await listed(pool) == [("unknown", 1)]
 
 
-async def test_what_could_not_be_stored_is_stored_later(pool: Pool) -> None:
+async def test_unstored_errors_are_stored_later(pool: Pool) -> None:
     tally = ErrorTally()
     tally.note("request failed", None, "request failed")
     await pool.sql("ALTER TABLE error_groups RENAME TO hidden")

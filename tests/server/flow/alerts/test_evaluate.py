@@ -167,7 +167,7 @@ async def test_a_destination_that_hangs_takes_no_longer_than_it_may(services: Se
     assert result.problem == "it did not answer within 0.1 s"
 
 
-async def test_a_silenced_alert_is_told_when_the_silence_ends(
+async def test_a_silenced_alert_is_sent_when_the_silence_ends(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
     async with services.database.transaction() as connection:
@@ -218,7 +218,7 @@ class LeaderDuty:
         await self._loop.run_once()
 
 
-async def test_the_owner_is_told_of_a_lost_node_and_of_its_return(
+async def test_owners_get_events_of_a_lost_node_and_its_return(
     services: Services, pool: Pool
 ) -> None:
     node = await pool.offer()
@@ -252,7 +252,7 @@ async def heat(pool: Pool, services: Services, node_id: NodeId, **reading: objec
     await lease.heartbeat(services, pool.bobs, node_id, Heartbeat(devices=(status,)))
 
 
-async def test_a_device_is_hot_until_it_has_cooled_down_and_its_owner_is_told(
+async def test_a_device_is_hot_until_it_has_cooled_down_and_its_owner_is_notified(
     services: Services, pool: Pool
 ) -> None:
     node_id = (await pool.offer()).node_id
@@ -348,7 +348,7 @@ async def recovered(services: Services, *instances: AlertWatchLoop) -> None:
     await deliver_all(services)
 
 
-async def test_each_outage_of_the_database_is_told_however_soon_after_the_last(
+async def test_each_outage_of_the_database_is_reported(
     services: Services, destination: AlertReceiver
 ) -> None:
     instances = [AlertWatchLoop(services, None) for _ in range(2)]
@@ -362,7 +362,7 @@ async def test_each_outage_of_the_database_is_told_however_soon_after_the_last(
     assert titles(destination) == ["Potluck: no leader", "Potluck: Resolved: no leader"] * 3
 
 
-async def test_the_end_of_an_outage_is_told_whichever_instance_records_it_first(
+async def test_the_end_of_an_outage_is_reported_by_any_instance(
     services: Services, destination: AlertReceiver
 ) -> None:
     teller, other = (AlertWatchLoop(services, None) for _ in range(2))
@@ -389,7 +389,7 @@ async def test_an_outage_that_ends_while_an_instance_asks_whether_to_tell_it_has
     assert titles(destination) == ["Potluck: no leader", "Potluck: Resolved: no leader"]
 
 
-async def test_an_outage_that_is_told_while_it_is_recorded_has_an_end(
+async def test_an_outage_reported_during_recording_has_an_end(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
     instance = AlertWatchLoop(services, None)

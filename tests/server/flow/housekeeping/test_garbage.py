@@ -96,7 +96,7 @@ async def test_an_upload_that_no_task_names_goes_after_a_while(pool: Pool) -> No
     await check_books(pool)
 
 
-async def test_whoever_uploads_it_again_before_its_end_keeps_it(pool: Pool) -> None:
+async def test_a_repeated_upload_keeps_a_blob(pool: Pool) -> None:
     await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
     await collected(pool.services)
@@ -111,7 +111,7 @@ async def test_whoever_uploads_it_again_before_its_end_keeps_it(pool: Pool) -> N
     await check_books(pool)
 
 
-async def test_what_a_task_names_stays_until_its_results_go(pool: Pool) -> None:
+async def test_blobs_of_a_task_stay_until_its_results_are_deleted(pool: Pool) -> None:
     parts = hurried(pool)
     blob = await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
@@ -153,7 +153,7 @@ async def test_what_is_looked_at_while_it_is_pinned_is_looked_at_when_that_ends(
     assert await pool.sql("SELECT look_at = pinned_until FROM blob_claims")
 
 
-async def test_what_was_sent_for_nothing_goes_when_that_is_clear(pool: Pool) -> None:
+async def test_unreferenced_uploads_of_an_ended_attempt_are_deleted(pool: Pool) -> None:
     """An attempt has sent it, never said what for, and ended; the task itself is kept for long."""
     node_id, grant = await pool.started()
     await send_from_node(pool, node_id, grant, b"never said what for")
@@ -193,7 +193,7 @@ async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -
     await check_books(pool)
 
 
-async def test_what_a_task_left_goes_a_part_at_a_time(pool: Pool) -> None:
+async def test_files_of_a_task_are_deleted_in_parts(pool: Pool) -> None:
     """No transaction is long, however many files an array has left."""
     node_id, grant = await pool.started()
     left = tuple(AddedFile(f"out-{number}", b"small") for number in range(5))
@@ -269,7 +269,7 @@ async def test_an_upload_that_does_not_go_on_is_given_up(pool: Pool) -> None:
     await check_books(pool)
 
 
-async def test_what_a_crash_left_is_swept_up_and_nothing_else(pool: Pool) -> None:
+async def test_only_remains_of_a_crash_are_removed(pool: Pool) -> None:
     begun = await upload.begin(pool.services, pool.alice, ref(b"under way"))
     await send(pool, b"weights")
     hour = first_id_at("upload", datetime.now(UTC) - timedelta(hours=2))
@@ -286,7 +286,7 @@ async def test_what_a_crash_left_is_swept_up_and_nothing_else(pool: Pool) -> Non
     assert len(there) == 4, "and the blob itself"
 
 
-async def test_what_fails_keeps_no_other_step_waiting(
+async def test_a_failing_step_does_not_block_others(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await upload.begin(pool.services, pool.alice, ref(b"weights"))
@@ -299,7 +299,7 @@ async def test_what_fails_keeps_no_other_step_waiting(
     assert (await rows(pool))["uploads"] == 0
 
 
-async def test_a_task_that_can_not_be_cleared_keeps_no_other_waiting(
+async def test_a_task_that_cannot_be_cleared_does_not_block_others(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = [await pool.started() for _ in range(2)]
@@ -337,7 +337,7 @@ async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.Mon
     assert await pool.services.blobs.list("objects/") == [key]
 
 
-async def test_whoever_leads_sees_to_it(pool: Pool) -> None:
+async def test_the_leader_removes_unclaimed_blobs(pool: Pool) -> None:
     await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
     leading = asyncio.create_task(LeadershipLoop(replace(hurried(pool), instance="me")).run())

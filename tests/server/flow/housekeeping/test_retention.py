@@ -45,7 +45,7 @@ async def test_all_that_has_ended_goes_at_once(pool: Pool, tidy: RetentionLoop, 
 
 
 @pytest.mark.parametrize("broken", ["used_nonces", "terminal_approvals", "sessions", "tasks"])
-async def test_what_fails_keeps_nothing_else_from_being_tidied(
+async def test_a_failing_deletion_does_not_block_others(
     pool: Pool, tidy: RetentionLoop, broken: str
 ) -> None:
     task = await pool.submit()

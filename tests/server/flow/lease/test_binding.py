@@ -195,7 +195,7 @@ async def test_a_device_that_another_wallet_shows_gets_no_work(
     assert (await other.beat()).unbound == [unbound], "and it is told why"
 
 
-async def test_the_incumbent_works_on_while_somebody_contests(
+async def test_the_owner_keeps_working_during_a_contest(
     pool: Pool, owner: Side, other: Side
 ) -> None:
     """A uuid that any task can read must not be enough to take a machine out of the pool."""
@@ -238,7 +238,9 @@ async def test_a_silent_incumbent_loses_it_to_who_answered(
     ]
 
 
-async def test_whoever_does_not_answer_gets_nothing(pool: Pool, owner: Side, other: Side) -> None:
+async def test_an_unanswered_challenge_changes_nothing(
+    pool: Pool, owner: Side, other: Side
+) -> None:
     await owner.register()
     await other.register()
     await over(pool)
@@ -304,9 +306,7 @@ async def test_there_is_one_answer_for_each_device_in_a_request(
     assert await owner.answer(asked) == [CARD], "and none of them was looked at"
 
 
-async def test_whoever_contested_in_vain_waits_before_the_next_time(
-    pool: Pool, owner: Side, other: Side
-) -> None:
+async def test_a_failed_contest_is_not_repeated_soon(pool: Pool, owner: Side, other: Side) -> None:
     await owner.register()
     await other.register()
     await owner.answer(await owner.challenge())
@@ -321,7 +321,7 @@ async def test_whoever_contested_in_vain_waits_before_the_next_time(
     assert (await other.register()).unbound[0].standing is Standing.CONTESTED
 
 
-async def test_a_machine_that_is_away_has_longer_until_it_is_told(
+async def test_a_silent_machine_has_longer_until_it_is_reported(
     pool: Pool, owner: Side, other: Side
 ) -> None:
     await owner.register()
@@ -347,7 +347,7 @@ async def test_a_machine_that_is_away_for_a_day_loses_it_to_who_answered(
     assert await other.standing() is Standing.BOUND
 
 
-async def test_nobody_waits_for_a_machine_that_shows_the_card_no_more(
+async def test_a_machine_without_the_card_has_no_time_to_answer(
     pool: Pool, owner: Side, other: Side
 ) -> None:
     await owner.register()
@@ -473,7 +473,7 @@ async def test_many_wallets_that_register_one_device_at_once_leave_one_binding(p
         assert (await audit.verify(connection, pool.services.keys.audit)).holds
 
 
-async def test_a_card_that_is_no_longer_shown_is_in_nobodys_way(
+async def test_a_card_that_is_no_longer_offered_blocks_no_other_owner(
     pool: Pool, owner: Side, other: Side
 ) -> None:
     """Its node is not locked, so its row is not touched."""

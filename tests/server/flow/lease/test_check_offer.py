@@ -36,7 +36,7 @@ def card(uuid: str = "GPU-a", **changes: Any) -> DeviceDescription:
         ((card(terms=DeviceTerms(deny=(WALLET, MIXED))),), "checksum"),
     ],
 )
-def test_offers_that_nobody_means(devices: tuple[DeviceDescription, ...], sentence: str) -> None:
+def test_invalid_offers_are_refused(devices: tuple[DeviceDescription, ...], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence) as caught:
         check_offer(offer(*devices))
     assert caught.value.hint
@@ -81,6 +81,6 @@ def test_a_card_may_be_offered_in_parts() -> None:
         (TermsChange(devices=("GPU-a",), has_containers=False), "has_containers cannot be set"),
     ],
 )
-def test_changes_that_nobody_means(change: TermsChange, sentence: str) -> None:
+def test_invalid_changes_are_refused(change: TermsChange, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         check_change(change)

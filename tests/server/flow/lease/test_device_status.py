@@ -91,7 +91,7 @@ async def test_what_has_not_changed_is_not_written(pool: Pool) -> None:
     assert await told(pool, "device.sick") == ["device.sick Its memory fails."]
 
 
-async def test_an_owner_is_told_once_that_a_device_is_sick_and_that_it_is_well(pool: Pool) -> None:
+async def test_owners_get_one_event_for_a_sick_device_and_one_for_recovery(pool: Pool) -> None:
     node_id = await offer(pool)
     lost = DeviceStatus("GPU-0", Availability.SICK, "It does not answer.", Health.LOST)
     for status_now in (lost, lost, DeviceStatus("GPU-0"), DeviceStatus("GPU-0")):
@@ -107,7 +107,7 @@ async def test_an_owner_is_told_once_that_a_device_is_sick_and_that_it_is_well(p
     assert event == [pool.bob, node_id, "lost"]
 
 
-async def test_a_device_that_is_sick_and_well_in_turn_is_told_of_a_few_times(pool: Pool) -> None:
+async def test_a_device_with_changing_health_is_reported_a_few_times(pool: Pool) -> None:
     node_id = await offer(pool)
     for times in range(20):
         state = Availability.AVAILABLE if times % 2 else Availability.SICK
@@ -116,7 +116,7 @@ async def test_a_device_that_is_sick_and_well_in_turn_is_told_of_a_few_times(poo
     assert await known(pool) == ("available", "19"), "it is only not told"
 
 
-async def test_what_a_node_says_with_its_registration_holds_from_the_start(pool: Pool) -> None:
+async def test_states_in_a_registration_hold_from_the_start(pool: Pool) -> None:
     """Where it says nothing of a device, the device's terms count."""
     offered = description(2)
     first, second = offered.devices

@@ -92,9 +92,7 @@ async def test_a_gap_is_forgiven_also_when_the_first_answer_was_lost(pool: Pool)
 
 
 @pytest.mark.parametrize("are_all_back", [True, False])
-async def test_who_asks_for_work_before_there_is_a_leader_loses_nothing(
-    pool: Pool, are_all_back: bool
-) -> None:
+async def test_polls_before_there_is_a_leader_lose_nothing(pool: Pool, are_all_back: bool) -> None:
     """It is heard by that, and what it holds is renewed only by its next beat."""
     node_id, grant = await pool.started()
     if not are_all_back:
@@ -132,7 +130,7 @@ async def test_the_next_leader_does_not_forgive_the_same_gap_again(pool: Pool) -
     assert await expired(pool) == 2
 
 
-async def test_who_was_dead_before_the_gap_has_no_part_in_it(pool: Pool) -> None:
+async def test_nodes_silent_before_the_gap_get_no_grace(pool: Pool) -> None:
     _, lost = await pool.started()
     await sleep(pool, 100)
     alive, grant = await pool.started()
@@ -211,7 +209,7 @@ async def test_an_old_leader_forgives_nothing(pool: Pool) -> None:
     assert await pool.sql("SELECT forgiven_beat_at FROM leader") is None
 
 
-async def test_who_is_silent_is_found_without_a_look_at_all_nodes(pool: Pool) -> None:
+async def test_silent_nodes_are_found_without_a_scan(pool: Pool) -> None:
     """It is asked each second; a node that was never heard of again is kept for ever."""
     await pool.offer()
     await pool.sql(

@@ -83,7 +83,7 @@ async def test_heartbeats_of_idle_nodes_share_a_statement(
     )
 
 
-async def test_waiting_polls_are_checked_together_and_find_what_nobody_told(
+async def test_waiting_polls_are_checked_together_and_find_unannounced_work(
     statements: Statements, pool: Pool
 ) -> None:
     without_wakes(pool)
@@ -151,7 +151,7 @@ async def test_a_node_that_is_not_plainly_idle_is_handled_alone(pool: Pool) -> N
         await lease.acquire(pool.services, other, foreign, asked)
 
 
-async def test_a_row_that_somebody_has_locked_makes_nobody_wait(pool: Pool) -> None:
+async def test_a_locked_row_delays_no_request(pool: Pool) -> None:
     locked, free = await idle_nodes(pool, 2)
     async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM nodes WHERE id = $1 FOR UPDATE", locked)

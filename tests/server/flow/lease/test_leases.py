@@ -64,7 +64,7 @@ SAYINGS: dict[str, Say] = {
 
 
 @pytest.mark.parametrize("say", SAYINGS.values(), ids=list(SAYINGS))
-async def test_whatever_the_node_says_takes_a_lost_attempt_back(pool: Pool, say: Say) -> None:
+async def test_any_report_of_the_node_readopts_a_lost_attempt(pool: Pool, say: Say) -> None:
     node_id, grant = await paid(pool)
     assert (await pool.task(grant.task_id)).state is TaskState.QUEUED
     assert (await pool.balance(pool.alice)).held_micro == 0
@@ -81,7 +81,7 @@ async def test_whatever_the_node_says_takes_a_lost_attempt_back(pool: Pool, say:
     await pool.check()
 
 
-async def test_what_ended_in_the_meantime_is_taken_back_and_ended_at_once(pool: Pool) -> None:
+async def test_an_attempt_that_ended_during_the_outage_is_readopted_and_ended(pool: Pool) -> None:
     node_id, grant = await paid(pool)
     await pool.sql("UPDATE attempts SET started_at = now() - interval '10 seconds'")
     reports = [done(grant, usage=used(2.0))] * 2
@@ -230,7 +230,7 @@ async def _all_rows(pool: Pool) -> list[str]:
     ]
 
 
-async def test_the_node_is_told_to_stop_what_is_not_its_own_any_more(pool: Pool) -> None:
+async def test_a_node_is_told_to_stop_attempts_it_no_longer_has(pool: Pool) -> None:
     node_id, grant = await paid(pool)
     await _given_away(pool, grant)
     held = lease_of(grant)
@@ -354,7 +354,7 @@ async def test_a_call_about_one_lease_does_not_bring_back_a_node_that_had_two(po
     await pool.check()
 
 
-async def test_a_lease_that_can_not_be_ended_does_not_keep_the_others(pool: Pool) -> None:
+async def test_a_lease_that_cannot_be_ended_does_not_block_others(pool: Pool) -> None:
     """It stays the first in line each time."""
     (bad_id, bad), (_, good) = await pool.started(), await pool.started()
     await pool.sql("UPDATE nodes SET used_cores = 0 WHERE id = $1", bad_id)
@@ -375,7 +375,7 @@ async def test_nothing_more_is_tried_of_a_database_that_does_not_answer(pool: Po
     assert [each["count"] for each in told] == [250]
 
 
-async def test_what_was_heard_a_moment_ago_is_not_written_down_again(pool: Pool) -> None:
+async def test_recent_contact_is_not_written_again(pool: Pool) -> None:
     """Each call would cost a commit, and nothing goes by it."""
     node_id, grant = await pool.started()
     row = "SELECT xmin::text FROM nodes"
@@ -448,7 +448,7 @@ async def test_a_lost_range_is_taken_back_with_what_it_had_left(pool: Pool) -> N
     await pool.check()
 
 
-async def test_a_lost_range_of_which_somebody_has_an_item_is_stale(pool: Pool) -> None:
+async def test_a_lost_range_with_a_reassigned_item_is_stale(pool: Pool) -> None:
     node, other = await pool.offer(), await pool.offer()
     task = await pool.submit(items=10, run_seconds=10.0)
     grant = await _grant_range(pool, node, task.id, ItemRange(0, 6))

@@ -74,7 +74,7 @@ async def test_each_device_is_free_busy_or_away(pool: Pool) -> None:
     assert silent.gpus == DeviceCounts(busy=1, away=2)
 
 
-async def test_a_stored_name_that_would_be_refused_now_stops_nobody(pool: Pool) -> None:
+async def test_a_stored_name_that_is_invalid_now_blocks_nothing(pool: Pool) -> None:
     """An earlier version accepted it: tasks go to the node, and everyone's lists show it."""
     await pool.offer()
     await pool.submit(device_model="RTX*")

@@ -51,7 +51,7 @@ async def send_log(pool: Pool, node_id: NodeId, grant: Grant) -> None:
     ("say", "items"),
     [pytest.param(send_log, None, id="a log"), pytest.param(send_items, 3, id="outcomes")],
 )
-async def test_who_comes_while_another_call_takes_the_attempt_back_finds_it_alive(
+async def test_a_report_during_readoption_finds_the_attempt_live(
     pool: Pool, say: Say, items: int | None
 ) -> None:
     """Else a result would be refused, and dropped, because a heartbeat was a moment quicker."""

@@ -71,7 +71,7 @@ async def machine(pool: Pool) -> Machine:
     return Machine(pool, await caller(pool, pool.bob), registered.node_id)
 
 
-async def test_a_wish_is_told_until_it_is_carried_out(machine: Machine) -> None:
+async def test_an_owner_request_is_repeated_until_it_is_carried_out(machine: Machine) -> None:
     assert await machine.beat() == []
     await machine.wish(TermsChange(price_micro_per_hour=5))
     shown = await machine.wish(TermsChange(hours="sat, sun", devices=("GPU-1",)))
@@ -88,7 +88,7 @@ async def test_a_wish_is_told_until_it_is_carried_out(machine: Machine) -> None:
     assert third.change.hours is UNSET
 
 
-async def test_a_pause_holds_at_once_and_is_not_undone_by_who_has_not_heard_of_it(
+async def test_a_pause_holds_at_once_and_stale_reports_do_not_undo_it(
     pool: Pool, machine: Machine
 ) -> None:
     await pool.submit()
@@ -105,7 +105,7 @@ async def test_a_pause_holds_at_once_and_is_not_undone_by_who_has_not_heard_of_i
 
 
 @pytest.mark.parametrize("said_by", ["owner", "node", "registration"])
-async def test_what_was_not_fetched_is_not_handed_out_once_a_device_is_closed(
+async def test_unfetched_assignments_are_not_granted_on_a_closed_device(
     pool: Pool, machine: Machine, said_by: str
 ) -> None:
     """A pause that crosses an assignment costs nobody anything."""
@@ -192,7 +192,7 @@ async def test_an_order_to_drain_holds_until_the_node_has_drained(
     assert await machine.states() == ["available", "available"]
 
 
-async def test_who_has_not_heard_of_a_wish_may_take_devices_away_and_not_give_them(
+async def test_stale_reports_may_close_devices_but_not_open_them(
     pool: Pool, machine: Machine
 ) -> None:
     sick = DeviceStatus("GPU-0", Availability.SICK, "It is gone.", Health.LOST)
@@ -295,7 +295,7 @@ async def test_wallets_of_the_terms_are_shown_to_the_owner_alone(
         assert [each.chooses_accounts for each in node.devices] == [True, False]
 
 
-async def test_wishes_that_nobody_fetches_are_not_piled_up(machine: Machine) -> None:
+async def test_unfetched_owner_requests_do_not_accumulate(machine: Machine) -> None:
     for price in range(100):
         await machine.wish(TermsChange(price_micro_per_hour=price))
     with pytest.raises(Conflict, match="100 requests"):
@@ -303,7 +303,7 @@ async def test_wishes_that_nobody_fetches_are_not_piled_up(machine: Machine) -> 
     assert await machine.states() == ["available", "available"], "nothing of it has happened"
 
 
-async def test_wishes_that_nobody_fetches_are_bounded_in_size_too(machine: Machine) -> None:
+async def test_unfetched_owner_requests_are_bounded_in_size(machine: Machine) -> None:
     wallets = tuple(f"0x{place:040x}" for place in range(1000))
     many = TermsChange(allow=wallets, deny=wallets)
     with pytest.raises(Conflict, match="requests are already pending"):
@@ -315,7 +315,7 @@ async def test_wishes_that_nobody_fetches_are_bounded_in_size_too(machine: Machi
     assert 1 <= len(pending) < 10
 
 
-async def test_who_asked_for_what_is_in_the_audit(pool: Pool, machine: Machine) -> None:
+async def test_the_audit_names_the_actor_of_each_change(pool: Pool, machine: Machine) -> None:
     wallet = "0x52908400098527886E0F7030069857D2E4169EE7"
     await machine.wish(TermsChange(is_paused=True, deny=(wallet,), hours=None))
     await machine.order(Order.DRAIN)
@@ -345,7 +345,7 @@ async def test_a_node_that_has_ended_hears_of_a_pause_when_it_starts_and_of_no_o
     assert wish.change == PAUSE
 
 
-async def test_when_an_owner_uses_a_device_is_his_own_affair(pool: Pool, machine: Machine) -> None:
+async def test_times_of_owner_use_are_private(pool: Pool, machine: Machine) -> None:
     offered = description(1)
     (card,) = offered.devices
     shy = replace(card, terms=replace(card.terms, idle_minutes=10.0, hours="sat, sun"))

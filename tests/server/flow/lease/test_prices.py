@@ -89,7 +89,7 @@ async def suggestion(pool: Pool, device_id: DeviceId, owner: AccountId) -> objec
         return suggest_price(await prices.read_similar(connection, device_id, owner))
 
 
-async def test_what_similar_devices_earned_needs_three_other_owners(pool: Pool) -> None:
+async def test_earnings_of_similar_devices_need_three_other_owners(pool: Pool) -> None:
     await pool.give(pool.alice, 10**12)
     for name, price in (("one", 0.2), ("two", 0.3)):
         await work(pool, await account(pool, name), price, 2.0)

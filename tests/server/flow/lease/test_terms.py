@@ -126,7 +126,7 @@ async def test_a_list_that_the_leader_has_missed_is_found_and_mended(pool: Pool)
         (True, EndReason.DEVICE_LOST, True, 1),
     ],
 )
-async def test_who_may_want_a_device_back_may_have_it(
+async def test_a_device_can_be_reclaimed_if_declared(
     pool: Pool, is_reclaimable: bool, reason: EndReason, is_closed: bool, counted: int
 ) -> None:
     """As it had been said when the task came, whatever was said since; but not and ask for more."""
@@ -144,9 +144,7 @@ async def test_who_may_want_a_device_back_may_have_it(
     await pool.check()
 
 
-async def test_who_throws_work_away_and_asks_for_more_is_less_reliable_each_time(
-    pool: Pool,
-) -> None:
+async def test_each_reclaim_lowers_reliability(pool: Pool) -> None:
     node_id = await says(pool, None, is_reclaimable=True)
     await pool.submit()
     for times in (1, 2, 3):
@@ -157,9 +155,7 @@ async def test_who_throws_work_away_and_asks_for_more_is_less_reliable_each_time
         assert await pool.sql("SELECT not_before IS NOT NULL FROM tasks"), "not at once"
 
 
-async def test_what_was_reclaimed_goes_elsewhere_and_comes_back_if_no_other_could_take_it(
-    pool: Pool,
-) -> None:
+async def test_a_reclaimed_task_moves_and_returns_only_if_no_other_node_fits(pool: Pool) -> None:
     attic = await says(pool, None, is_reclaimable=True)
     await pool.submit()
     await pool.plan()
@@ -214,7 +210,7 @@ async def lost(pool: Pool) -> None:
     await expire.expire_once(pool.services, pool.leads)
 
 
-async def test_what_runs_is_taken_back_whatever_was_said_since(pool: Pool) -> None:
+async def test_running_attempts_are_readopted_despite_later_terms(pool: Pool) -> None:
     """Its owner takes other tasks, gives less and wants others there; but it runs."""
     node_id = await says(pool, None)
     await pool.submit(cores=8, memory_bytes=16 * GIB)
@@ -243,7 +239,7 @@ async def test_nothing_is_taken_back_on_a_sick_device(pool: Pool) -> None:
     assert await pool.beat(node_id, lease_of(grant)) == [grant.attempt_id]
 
 
-async def test_who_stands_on_a_device_stays_when_its_owner_shares_it_no_longer(pool: Pool) -> None:
+async def test_running_tasks_stay_when_sharing_ends(pool: Pool) -> None:
     """And nobody else comes."""
     node_id = await says(pool, None, shares_accounts=True)
     await pool.submit(device_milli=300, shares_device=True)

@@ -64,7 +64,7 @@ async def test_a_receiver_that_is_down_for_an_hour_gets_all_in_order_once_it_is_
     assert time.monotonic() - began_at < 60, "nobody has waited for that hour"
 
 
-async def test_who_fails_is_asked_with_one_event_at_a_time(
+async def test_a_failing_webhook_gets_one_event_at_a_time(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     parts, tasks = delivering.pool.services, [(await delivering.pool.submit()).id for _ in range(9)]
@@ -98,7 +98,7 @@ async def test_of_a_task_the_later_waits_for_the_earlier_and_others_go_on(
     assert (await delivering.show(made.webhook.id)).pause is None, "it takes all others"
 
 
-async def test_after_a_day_in_vain_it_is_paused_said_and_resumed_where_it_was(
+async def test_after_a_day_of_failures_a_webhook_is_paused_and_can_be_resumed(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
@@ -126,7 +126,7 @@ async def test_after_a_day_in_vain_it_is_paused_said_and_resumed_where_it_was(
     assert numbers(receiver.events(made.secret, delivering.now.timestamp())) == [1, 2, 3]
 
 
-async def test_what_was_missed_may_be_skipped(delivering: Delivering, receiver: Receiver) -> None:
+async def test_missed_events_may_be_skipped(delivering: Delivering, receiver: Receiver) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
     made = await delivering.make(receiver.url, RUNNING)
     receiver.mood = lambda _: 503
@@ -155,7 +155,7 @@ async def test_a_receiver_that_is_gone_is_paused_at_once(
     assert len(receiver.requests) == 1
 
 
-async def test_nobody_is_followed_elsewhere_and_a_pause_that_was_asked_for_is_kept(
+async def test_redirects_are_not_followed_and_retry_after_is_kept(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     task = await delivering.pool.submit()

@@ -67,7 +67,7 @@ async def test_a_try_in_flight_does_not_undo_its_owners_resume(
     assert [each.state.value for each in await log_of(delivering, made.webhook.id)] == ["delivered"]
 
 
-async def test_one_pause_is_told_once(delivering: Delivering, receiver: Receiver) -> None:
+async def test_one_pause_is_reported_once(delivering: Delivering, receiver: Receiver) -> None:
     pool = delivering.pool
     await delivering.make(receiver.url, RUNNING)
     receiver.mood = lambda _: 410
@@ -234,7 +234,7 @@ def sending_by(pool: Pool, sender: Any) -> None:
     pool.services = replace(pool.services, outward=sender)
 
 
-async def test_want_of_room_is_counted_against_nobody(
+async def test_a_busy_name_lookup_counts_against_no_webhook(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool, real = delivering.pool, delivering.pool.services.outward

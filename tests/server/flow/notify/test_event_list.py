@@ -70,7 +70,7 @@ async def test_what_is_committed_late_is_not_missed(pool: Pool) -> None:
     assert numbers(second.events) == [1, 2]
 
 
-async def test_what_was_rolled_back_holds_nothing_up(pool: Pool) -> None:
+async def test_rolled_back_events_block_nothing(pool: Pool) -> None:
     await place(pool)
     with pytest.raises(ZeroDivisionError):
         async with pool.services.database.transaction() as connection:

@@ -15,7 +15,7 @@ from tests.server.flow.pool import Pool, done, lease_of
 from tests.server.flow.schedule.arrays import assign, place, succeeded
 
 
-async def test_a_task_is_told_from_the_queue_to_its_end(pool: Pool) -> None:
+async def test_events_of_a_task_reach_from_the_queue_to_its_end(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit(max_attempts=2)
     grant = await _granted(pool, node.node_id, task.id, await place(pool, node, task.id))
@@ -53,7 +53,7 @@ async def test_a_task_is_told_from_the_queue_to_its_end(pool: Pool) -> None:
     assert about == 7
 
 
-async def test_a_lost_attempt_that_comes_back_is_told(pool: Pool) -> None:
+async def test_a_readopted_attempt_is_reported(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
     await expire.expire_once(pool.services, pool.leads)
@@ -68,7 +68,7 @@ async def test_a_lost_attempt_that_comes_back_is_told(pool: Pool) -> None:
     ]
 
 
-async def test_ranges_are_told_one_by_one_and_their_array_as_a_whole(pool: Pool) -> None:
+async def test_events_of_ranges_are_single_and_of_their_array_one(pool: Pool) -> None:
     one, other = await pool.offer(), await pool.offer()
     task = await pool.submit(items=4)
     first = await _granted(pool, one.node_id, task.id, await assign(pool, one, task.id, 0, 2))
@@ -91,7 +91,7 @@ async def test_ranges_are_told_one_by_one_and_their_array_as_a_whole(pool: Pool)
     ]
 
 
-async def test_an_end_in_the_queue_is_told_with_its_reason(pool: Pool) -> None:
+async def test_an_end_in_the_queue_has_its_reason(pool: Pool) -> None:
     late = await pool.submit(start_within_seconds=60.0)
     after = await pool.submit(after=(late.id,))
     await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late.id)
@@ -107,7 +107,7 @@ async def test_an_end_in_the_queue_is_told_with_its_reason(pool: Pool) -> None:
     ]
 
 
-async def test_a_node_is_told_when_it_comes_falls_silent_speaks_and_leaves(pool: Pool) -> None:
+async def test_events_of_a_node_from_registration_to_leaving(pool: Pool) -> None:
     node = await pool.offer()
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 hour'")
     await pool.sql("UPDATE leader SET forgiven_beat_at = (SELECT max(heartbeat_at) FROM nodes)")

@@ -57,9 +57,7 @@ async def test_pieces_have_the_time_of_their_arrival_unless_an_earlier_version_s
     assert [(piece.text, piece.at) for piece in page.pieces] == [("a", None)]
 
 
-async def test_a_log_that_another_instance_keeps_is_said_to_be_elsewhere(
-    pool: Pool, tmp_path: Path
-) -> None:
+async def test_a_log_on_another_instance_is_reported_as_such(pool: Pool, tmp_path: Path) -> None:
     node_id, grant = await pool.started()
     before = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 0)
     assert not before.elsewhere, "nothing was written yet"
