@@ -312,7 +312,7 @@ GROUPS = (
     ),
     CommandGroup(
         "alerts",
-        "What is wrong with the pool, and who is told.",
+        "Alerts of the pool, silences and destinations.",
         None,
         (
             ("list", "admin.alerts:list_alerts", "Show firing and recent alerts, and silences."),

@@ -45,7 +45,7 @@ class AlertState(StrEnum):
 
 
 class AlertAudience(StrEnum):
-    """Who is told of an alert."""
+    """Who gets an alert."""
 
     OPERATOR = "operator"  # the operator, at the configured destinations
     # also the owner of the node or device, by events of the account

@@ -52,7 +52,7 @@ def is_authorised(directory: Path, url: str) -> bool:
 
 
 def has_expired(directory: Path, url: str) -> bool:
-    """Whether there is an authorisation, and it has expired."""
+    """Whether there is an authorisation that has expired."""
     from potluck.provider.server.node_key import load_authorised
     from potluck.wire.signing.sign_in_answer import origin_of
 

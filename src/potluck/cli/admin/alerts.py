@@ -1,4 +1,4 @@
-"""`potluck admin alerts`: what is wrong with the pool, and who is told."""
+"""`potluck admin alerts`: alerts of the pool, silences and destinations."""
 
 from datetime import UTC, datetime
 from typing import Annotated

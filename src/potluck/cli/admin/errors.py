@@ -17,7 +17,7 @@ def errors(
     error: Annotated[
         str | None,
         typer.Argument(
-            metavar="ERROR", help="Show the last traceback of this one.", show_default=False
+            metavar="ERROR", help="Show the last traceback of this error.", show_default=False
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 20,

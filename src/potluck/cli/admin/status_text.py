@@ -145,7 +145,7 @@ def _backup(status: "PoolStatus") -> list[Cell]:
 def _ledger(status: "PoolStatus") -> list[Cell]:
     total = status.ledger_sum_micro
     if total is None:
-        return [Cell("not added up: it takes too long", Tone.FAINT)]
+        return [Cell("not summed: it takes too long", Tone.FAINT)]
     if total == 0:
         return [Cell("sums to zero", Tone.GOOD)]
     return [Cell(f"sums to {show_credits(total)} instead of zero", Tone.BAD)]

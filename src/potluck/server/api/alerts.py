@@ -1,4 +1,4 @@
-"""Alerts: what is wrong, who is told, and what is silenced; and the errors of the server."""
+"""Alerts: what is wrong, their destinations and silences; and the errors of the server."""
 
 from typing import Annotated, Final
 

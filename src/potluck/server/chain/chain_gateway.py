@@ -81,7 +81,7 @@ class ChainGateway:
         for event in events:
             place = event.place
             if not blocks.first <= place.block_number <= blocks.last or event.amount <= 0:
-                raise _contradiction("an event is outside the blocks that were asked for")
+                raise _contradiction("an event is outside the requested blocks")
             if place.block_number == after.number and place.block_hash != after.hash:
                 raise _contradiction("an event is of another block")
         return ScannedEvents(after, deposits, claims)
@@ -114,5 +114,5 @@ class ChainGateway:
 
 def _contradiction(what: str) -> ChainUnreachable:
     return ChainUnreachable(
-        f"The RPC contradicts itself: {what}.", "It is asked again. Use an RPC that you trust."
+        f"The RPC contradicts itself: {what}.", "The server asks again. Use an RPC that you trust."
     )

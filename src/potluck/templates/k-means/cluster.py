@@ -37,7 +37,7 @@ def main() -> None:
     print(f"{asked.points:,} points of {asked.dimensions} on {device.name.strip()}", flush=True)
     centres, sizes = clustered(Nearest(device, points, asked.clusters), points, asked.rounds)
     away = np.linalg.norm(true_centres[:, None] - centres[None], axis=2).min(axis=1).max()
-    print(f"A true centre is at most {away:.3f} from one that was found.")
+    print(f"A true centre is at most {away:.3f} from a computed one.")
     keep(centres, sizes)
 
 

@@ -81,7 +81,7 @@ class Bench:
         rounds = self.per_second(lambda: cl.enqueue_copy(self.queue, self.second, self.first))
         back = np.empty_like(self.host)
         cl.enqueue_copy(self.queue, back, self.second)
-        assert (back == self.host).all(), "the copy is another"
+        assert (back == self.host).all(), "the copy differs"
         return rounds * self.size_bytes * 2 / 1e9
 
     def upload(self) -> float:
@@ -90,7 +90,7 @@ class Bench:
     def download(self) -> float:
         back = np.empty_like(self.host)
         rounds = self.per_second(lambda: cl.enqueue_copy(self.queue, back, self.first))
-        assert (back == self.host).all(), "what came back is another"
+        assert (back == self.host).all(), "the bytes that came back differ"
         return rounds * self.size_bytes / 1e9
 
     def write(self, buffer: cl.Buffer, values: np.ndarray) -> None:

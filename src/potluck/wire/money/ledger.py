@@ -36,7 +36,7 @@ class LedgerPage(Struct, frozen=True):
 
 
 class LineBy(StrEnum):
-    """What the lines of a summary stand for."""
+    """What each line of a summary covers."""
 
     DAY = "day"
     TASK = "task"

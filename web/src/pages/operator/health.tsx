@@ -67,7 +67,7 @@ function Health({ status }: { status: Status }) {
               ["Free on the data disk", `${formatCount(status.readiness.free_gib)} GiB`],
               ["Schema", status.schema_version ?? "–"],
               ["Last backup", status.backup.is_running ? "running now" : <Ago key="at" at={status.backup.latest_at} otherwise="there is none" />],
-              ["Sum of the ledger", status.ledger_sum_micro === null ? "not added up" : <span key="sum" className={status.ledger_sum_micro === 0n ? "" : "text-alarm"}><Credits micro={status.ledger_sum_micro} /></span>],
+              ["Sum of the ledger", status.ledger_sum_micro === null ? "not summed" : <span key="sum" className={status.ledger_sum_micro === 0n ? "" : "text-alarm"}><Credits micro={status.ledger_sum_micro} /></span>],
             ]}
           />
         </Section>
