@@ -49,7 +49,8 @@ class TaskPlacer:
     def find(
         self, task: WaitingTask, account: SchedulerAccount, now: float
     ) -> TaskPlacement | BlockReason:
-        if is_at_quota(account):
+        most = account.most_running_milli
+        if most is not None and account.running_milli >= most:
             return BlockReason.QUOTA
         may_use = self._may_use(task, now)
         first = self._aligned(task, may_use, now) if self._aligns else None
@@ -75,7 +76,7 @@ class TaskPlacer:
     def _may_use(self, task: WaitingTask, now: float) -> MayUse | None:
         """The nodes that are neither reserved for others nor unfit for the rest of an array."""
         permits = self._reservations.permission(task, now)
-        unfit = self._speeds.unfit(task) if task.pending else frozenset()
+        unfit = self._speeds.unfit(task) if task.pending else None
         if not unfit:
             return permits
         return lambda node_id: node_id not in unfit and (permits is None or permits(node_id))
@@ -125,7 +126,8 @@ class TaskPlacer:
             return BlockReason.NO_CAPACITY
         if task.requirements.volumes:
             fit = self._capacity.find_holder(task, fit, may_use)
-        fit = self._without_own_price(task, fit)
+        if fit.price_micro_per_hour:
+            fit = self._without_own_price(task, fit)
         if price := fit.price_micro_per_hour:
             seconds = self._settle_times.funded_seconds(task.limits.run_seconds)
             if hold_micro(price, seconds) > account.available_micro:
@@ -142,7 +144,7 @@ class TaskPlacer:
 
     def _without_own_price(self, task: WaitingTask, fit: Fit) -> Fit:
         """A task for its own account's devices only costs nothing: it would pay itself."""
-        is_own = len(task.requirements.owners) == 1 and fit.price_micro_per_hour > 0
+        is_own = len(task.requirements.owners) == 1
         if not is_own or self._capacity.owner_of(fit.node_id) != task.account_id:
             return fit
         return replace(fit, price_micro_per_hour=0)
@@ -151,6 +153,8 @@ class TaskPlacer:
         self, task: WaitingTask, account: SchedulerAccount, fits: list[Fit]
     ) -> TaskPlacement:
         if not task.pending:
+            if len(fits) == 1:
+                return TaskPlacement([self._assignment(task, fits[0])], None)
             return TaskPlacement([self._assignment(task, fit) for fit in fits], None)
         fit = fits[0]
         seconds = self._settle_times.funded_seconds(task.limits.run_seconds)

@@ -22,7 +22,7 @@ from potluck.decide.explain.node import NodeExplained
 from potluck.decide.explain.reason_updates import ReasonUpdates, WaitingUpdate
 from potluck.decide.explain.sentences import Explained
 from potluck.decide.order.interface import OrderPolicy, Place, Turn
-from potluck.decide.place_task import TaskPlacer
+from potluck.decide.place_task import TaskPlacement, TaskPlacer
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.feasibility import named_wallets
@@ -260,13 +260,14 @@ class Scheduler:
 
     def _serve(self, account: SchedulerAccount, now: float) -> list[Assignment]:
         """Places the account's first task, or blocks its group."""
-        group, task = self._ready.take(account.id)
+        group, task = self._ready.head(account.id)
         found = (
             BlockReason.NO_CAPACITY
             if group.shape in self._blocked
             else self._placer.find(task, account, now)
         )
-        if isinstance(found, BlockReason):
+        if not isinstance(found, TaskPlacement):
+            self._ready.take(account.id)
             self._blocked.add(group, found)
             group.waited_until = now
             self._reason_updates.note(group)
@@ -276,7 +277,7 @@ class Scheduler:
             self._prompt.add(task.id)
         self._groups.serve(group, found.left)
         self._rates.count(group.shape, task.submitted_at, now)
-        if self._ready.offer(group):
+        if self._ready.renew(account.id):
             self._offer_next(group)
         else:
             self._forget_if_empty(group)

@@ -161,10 +161,15 @@ class Assignment(Struct, frozen=True, gc=False):
     ) -> RunningAttempt:
         """The attempt that it becomes when it is applied."""
         needed = self.requirements
-        amounts = (needed.cores, needed.memory_bytes, needed.disk_bytes)
         return RunningAttempt(
-            *(attempt_id, self.task_id, account_id, self.node_id, self.shares),
-            *amounts,
+            attempt_id,
+            self.task_id,
+            account_id,
+            self.node_id,
+            self.shares,
+            needed.cores,
+            needed.memory_bytes,
+            needed.disk_bytes,
             expected_end,
             (self.requested or needed) if self.items is None else None,
             self.kind,

@@ -211,7 +211,7 @@ END_REASONS: Final = {
 }
 
 
-class Requirements(Struct, frozen=True):
+class Requirements(Struct, frozen=True, cache_hash=True):
     """What a node must have free. Cores, memory and disk are also the limits of the sandbox."""
 
     device_kind: DeviceKind | None = None
@@ -241,7 +241,7 @@ class Requirements(Struct, frozen=True):
 KeepPattern = Annotated[str, Meta(min_length=1, max_length=200, pattern=PATH_PATTERN)]
 
 
-class Limits(Struct, frozen=True):
+class Limits(Struct, frozen=True, cache_hash=True):
     """Limits, and what is kept. Nothing here affects scheduling."""
 
     run_seconds: Annotated[float, Meta(ge=0.001, le=30 * 86_400)] = 6 * 3600.0

@@ -28,6 +28,7 @@ class UsableShare:
             self.devices[position] = tables[like]
         several = [each for each, _ in served if each.demand.count > 1]
         self._whole = [_whole_value(several, count) for count in range(len(profile.gpus) + 1)]
+        self._by_position = tuple(self.devices.items())
         self._total = sum(each.weight for each, _ in served)
         self._cores = _Stranded(
             [(each.demand.cores / each.total_milli, each.weight) for each, _ in served]
@@ -39,7 +40,7 @@ class UsableShare:
     def of(self, capacity: NodeCapacity) -> tuple[float, float, int, int]:
         """The value of a node and its terms: devices, free thousandths, whole devices."""
         devices, free, milli_of = 0.0, 0, capacity.milli
-        for position, table in self.devices.items():
+        for position, table in self._by_position:
             milli = milli_of[position]
             if milli:
                 devices += table[milli]
@@ -50,9 +51,15 @@ class UsableShare:
         return value, devices, free, capacity.whole_gpus
 
     def value(self, devices: float, whole: int, free: int, cores: int, memory_bytes: int) -> float:
+        """Asked twice for each score, so it is written in one piece."""
         if not free:
             return 0.0
-        stranded = self._cores.part(cores / free) + self._memory.part(memory_bytes / free)
+        few, left = self._cores, cores / free
+        index = bisect_right(few.needs, left)
+        stranded = few.weights[index] - left * few.by_need[index]
+        few, left = self._memory, memory_bytes / free
+        index = bisect_right(few.needs, left)
+        stranded += few.weights[index] - left * few.by_need[index]
         if stranded > self._total:
             stranded = self._total
         return devices + self._whole[whole] - free * stranded
@@ -78,20 +85,17 @@ def _whole_value(classes: Sequence[TaskClass], count: int) -> float:
 class _Stranded:
     """The unusable part of the free devices, by the cores or memory left per thousandth.
 
-    A task that needs twice as much as there is can use half of them.
+    A task that needs twice as much as there is can use half of them. With `left` per thousandth,
+    the part is `weights[i] - left * by_need[i]`, where `i` is the number of needs up to `left`.
     """
 
     def __init__(self, needs: list[tuple[float, float]]) -> None:
         needs.sort()
-        self._needs = [need for need, _ in needs]
+        self.needs = [need for need, _ in needs]
         # Suffix sums over the needs from index i on: of weights, and of weights divided by need.
-        self._weights = [0.0] * (len(needs) + 1)
-        self._by_need = [0.0] * (len(needs) + 1)
+        self.weights = [0.0] * (len(needs) + 1)
+        self.by_need = [0.0] * (len(needs) + 1)
         for index in range(len(needs) - 1, -1, -1):
             need, weight = needs[index]
-            self._weights[index] = self._weights[index + 1] + weight
-            self._by_need[index] = self._by_need[index + 1] + weight / need
-
-    def part(self, left: float) -> float:
-        index = bisect_right(self._needs, left)
-        return self._weights[index] - left * self._by_need[index]
+            self.weights[index] = self.weights[index + 1] + weight
+            self.by_need[index] = self.by_need[index + 1] + weight / need

@@ -49,9 +49,12 @@ class ThresholdBitmap:
         else:
             del self._values[slot]
         levels = self._levels
-        low, high = (before, value) if before < value else (value, before)
-        first = bisect_right(levels, low)
-        last = bisect_right(levels, high, first)
+        if before < value:
+            first = bisect_right(levels, before)
+            last = bisect_right(levels, value, first)
+        else:
+            first = bisect_right(levels, value)
+            last = bisect_right(levels, before, first)
         if first < last:
             bit, bits = 1 << slot, self.bits
             for level in levels[first:last]:

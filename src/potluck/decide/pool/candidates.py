@@ -14,6 +14,7 @@ from potluck.decide.pool.demand import Demand, Usable
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.pool.node_index import NodeIndex
 from potluck.decide.pool.permission import NodePermission
+from potluck.decide.pool.permitted_nodes import PermittedNodes
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId
 
@@ -35,21 +36,26 @@ class NodeOption(Struct, frozen=True, gc=False):
 class Candidates:
     """For fractions, the candidates of one account, which may share devices with itself."""
 
-    def __init__(self, demand: Demand, account_id: AccountId) -> None:
+    def __init__(self, demand: Demand, account_id: AccountId, permitted: PermittedNodes) -> None:
         self.demand = demand
         self._account_id = account_id
+        self._permitted = permitted  # of all candidates of the demand
         self._epoch = -1
         self._known: dict[NodeCapacity, NodeOption] = {}
         self._unused: dict[NodeProfile, NodeOption] = {}
-        # Of the nodes that may refuse: those that were checked, and those that refuse.
-        self._stamp: object = None
-        self._checked = 0
-        self._refused = 0
+        self._searched: tuple[int, int] = (-1, 0)  # a version of the pool, and what could fit then
 
     def has_capacity(self, pool: NodeIndex) -> bool:
+        version, slots = self._searched
+        if version != pool.version:
+            slots = self._slots(pool)
+        if not slots:
+            return False
         demand, account_id = self.demand, self._account_id
-        nodes = pool.nodes(self._slots(pool))
-        return any(len(demand.free(capacity, account_id)) >= demand.count for capacity in nodes)
+        for capacity in pool.nodes(slots):
+            if len(demand.free(capacity, account_id)) >= demand.count:
+                return True
+        return False
 
     def could_fit(self, pool: NodeIndex) -> bool:
         return bool(self._slots(pool))
@@ -64,15 +70,19 @@ class Candidates:
         """The best of the first few: among about equal scores the cheapest, then the first. A
         doubted node only if no other fits now."""
         slots = self._slots(pool, accept)
+        if accept is not None:
+            self._searched = (pool.version, slots)
         if not slots:
             return None
+        # Without either, only one idle node of each profile is listed.
+        has_alike = accept is not None or self.demand.min_reliability is not None
         if isinstance(accept, NodePermission):
-            slots = self._permitted(slots, pool, accept)
+            slots = self._permitted.among(slots, pool, accept)
             if not slots:
                 return None
             accept = None
         if accept is None and most_price is None:
-            found = self._first_few(slots, pool.by_slot, placement)
+            found = self._first_few(slots, pool.by_slot, placement, has_alike)
         else:
             nodes = self._accepted(pool.nodes(slots), accept)
             found = self._first_accepted(nodes, placement, most_price)
@@ -87,21 +97,6 @@ class Candidates:
         fitting = filter(self.demand.is_reliable, nodes)
         found = self._first_accepted(fitting, placement, most_price)
         return _cheapest_of_best(found, placement.tolerance) if found else None
-
-    def _permitted(self, slots: int, pool: NodeIndex, permission: NodePermission) -> int:
-        """Checks only nodes that may refuse, each once until something has changed."""
-        limited = slots & pool.slots_of(permission.limited)
-        if not limited:
-            return slots
-        stamp = (permission.stamp, pool.layout)
-        if self._stamp != stamp:
-            self._stamp = stamp
-            self._checked = self._refused = 0
-        for capacity in pool.nodes(limited & ~self._checked):
-            if not permission(capacity.node.id):
-                self._refused |= 1 << capacity.slot
-        self._checked |= limited
-        return slots & ~self._refused
 
     def _slots(self, pool: NodeIndex, accept: Accept | NodePermission | None = None) -> int:
         """Slots of nodes that could fit. Nodes of one profile differ in acceptance and reliability:
@@ -126,7 +121,11 @@ class Candidates:
                 yield capacity
 
     def _first_few(
-        self, slots: int, by_slot: Sequence[NodeCapacity | None], placement: Placement
+        self,
+        slots: int,
+        by_slot: Sequence[NodeCapacity | None],
+        placement: Placement,
+        has_alike: bool,
     ) -> list[NodeOption]:
         """Cached, except for nodes that have changed.
 
@@ -136,7 +135,7 @@ class Candidates:
         self._renew(placement)
         known = self._known
         found: list[NodeOption] = []
-        left = placement.looks_at  # of nodes that are not doubted
+        left = placement.looks_at or 0  # of nodes that are not doubted; below 1: all
         met: set[NodeProfile] = set()  # of idle nodes, which are alike
         while slots:
             start = max(0, slots.bit_length() - WORD)
@@ -146,7 +145,7 @@ class Candidates:
                 word ^= 1 << place
                 capacity = by_slot[start + place]
                 assert capacity is not None
-                if capacity.is_idle:
+                if has_alike and capacity.is_idle:
                     if capacity.profile in met:
                         continue
                     met.add(capacity.profile)
@@ -155,7 +154,7 @@ class Candidates:
                     offer = known[capacity] = self._offer_anew(capacity, placement)
                 if offer.taken:
                     found.append(offer)
-                    if left is not None and not offer.is_doubted:
+                    if not offer.is_doubted:
                         left -= 1
                         if not left:
                             return found
@@ -208,50 +207,58 @@ class Candidates:
     ) -> NodeOption:
         demand = self.demand
         free = demand.free(capacity, self._account_id)
-        if len(free) < demand.count:
+        best: tuple[float, int] | None = None
+        chosen: tuple[Usable, ...] = ()
+        if len(free) >= demand.count:
+            for taken in choices(demand, capacity, free):
+                price = price_of(taken)
+                if most_price is not None and price > most_price:
+                    continue
+                scored = (placement.score(PlacementChoice(demand, capacity, taken)), price)
+                if best is None or scored < best:
+                    best, chosen = scored, taken
+        if best is None:
             return NodeOption(capacity, capacity.version, 0.0, 0, (), False)
-        if len(free) == 1 and most_price is None:
-            only = (free[0],)
-            score = placement.score(PlacementChoice(demand, capacity, only))
-            price, is_doubted = price_of(only), capacity.node.is_doubted
-            return NodeOption(capacity, capacity.version, score, price, only, is_doubted)
-        scored = [
-            (placement.score(PlacementChoice(demand, capacity, taken)), price, taken)
-            for taken in choices(demand, capacity, free)
-            if (price := price_of(taken)) <= (price if most_price is None else most_price)
-        ]
-        score, price, taken = min(scored, key=_score_and_price, default=(0.0, 0, ()))
         is_doubted = capacity.node.is_doubted
-        return NodeOption(capacity, capacity.version, score, price, taken, is_doubted)
+        return NodeOption(capacity, capacity.version, best[0], best[1], chosen, is_doubted)
 
 
 def choices(demand: Demand, capacity: NodeCapacity, free: list[Usable]) -> list[tuple[Usable, ...]]:
     """The choices of devices: one device of each kind and load, or the cheapest `count`."""
+    if len(free) == 1:
+        return [(free[0],)]
     if demand.count > 1:
         free.sort(key=lambda each: (each.price, capacity.milli[each.position]))
         return [tuple(free[: demand.count])]
-    different = {(capacity.milli[each.position], each.price, each.milli): each for each in free}
+    milli = capacity.milli
+    different: dict[tuple[int, int, int], Usable] = {}
+    for each in free:
+        different[milli[each.position], each.price, each.milli] = each
     return [(each,) for each in different.values()]
 
 
 def price_of(taken: tuple[Usable, ...]) -> int:
     """The price of all of them for an hour."""
     if len(taken) == 1:
-        return taken[0].price * taken[0].milli // WHOLE_DEVICE_MILLI
+        only = taken[0]
+        return only.price * only.milli // WHOLE_DEVICE_MILLI
     return sum(each.price * each.milli for each in taken) // WHOLE_DEVICE_MILLI
 
 
 def _cheapest_of_best(found: list[NodeOption], tolerance: float) -> NodeOption:
     """A doubted node only if all are."""
-    trusted = [offer for offer in found if not offer.is_doubted] or found
-    limit = min([offer.score for offer in trusted]) + tolerance
+    least: float | None = None
+    for offer in found:
+        if not offer.is_doubted and (least is None or offer.score < least):
+            least = offer.score
+    are_doubted = least is None
+    limit = (min([offer.score for offer in found]) if least is None else least) + tolerance
     best = None
-    for offer in trusted:
-        if offer.score <= limit and (best is None or offer.price < best.price):
-            best = offer
+    for offer in found:
+        if offer.score <= limit and offer.is_doubted is are_doubted:
+            if not offer.price:
+                return offer
+            if best is None or offer.price < best.price:
+                best = offer
     assert best is not None
     return best
-
-
-def _score_and_price(choice: tuple[float, int, tuple[Usable, ...]]) -> tuple[float, int]:
-    return choice[:2]

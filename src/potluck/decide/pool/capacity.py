@@ -18,6 +18,7 @@ from potluck.decide.pool.gpu_share import with_gpu_share
 from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.decide.pool.node_index import NodeIndex
 from potluck.decide.pool.permission import NodePermission
+from potluck.decide.pool.permitted_nodes import PermittedNodes
 from potluck.decide.pool.refusals import count_refusals
 from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, NodeId
@@ -36,6 +37,7 @@ class PoolCapacity:
         self.pool = NodeIndex()
         self._demands: dict[_DemandKey, Demand] = {}
         self._candidates: dict[_DemandKey, Candidates] = {}
+        self._permitted: dict[Demand, PermittedNodes] = {}
         self._naming_nodes: Counter[AccountId] = Counter()
         # Accounts that some node treats specially: its owner, if it runs only the owner's tasks,
         # and the accounts that it allows or denies.
@@ -106,7 +108,7 @@ class PoolCapacity:
             self._prepare()
         candidates = self._candidates_of(task)
         failed_on = task.failed_on
-        if isinstance(may_use, NodePermission) and not failed_on:
+        if not failed_on and (may_use is None or isinstance(may_use, NodePermission)):
             return self._best(candidates, may_use, most_price_micro_per_hour)
         accept = _accept(may_use, failed_on) if may_use or failed_on else None
         fit = None
@@ -174,9 +176,10 @@ class PoolCapacity:
         """Takes the placement out of the capacity until the next `put_node`; returns it with what
         the task really gets."""
         capacity = self._node_capacity(fit.node_id)
-        amounts = with_gpu_share(task.requirements, capacity, fit.shares, task.account_id)
+        wanted = task.requirements
+        amounts = with_gpu_share(wanted, capacity, fit.shares, task.account_id)
         self.pool.take(capacity, amounts, fit.shares, task.account_id)
-        return replace(fit, requirements=amounts)
+        return fit if amounts is wanted else replace(fit, requirements=amounts)
 
     def untake(self, task: WaitingTask, fit: Fit) -> None:
         amounts = fit.requirements or task.requirements
@@ -212,7 +215,9 @@ class PoolCapacity:
         if known is None:
             if len(self._candidates) >= _MOST_DEMANDS:
                 self._forget_demands()
-            known = self._candidates[key] = Candidates(self.demand_of(task), key[1])
+            demand = self.demand_of(task)
+            permitted = self._permitted.setdefault(demand, PermittedNodes())
+            known = self._candidates[key] = Candidates(demand, key[1], permitted)
         return known
 
     def demand_of(self, task: WaitingTask) -> Demand:
@@ -230,6 +235,7 @@ class PoolCapacity:
     def _forget_demands(self) -> None:
         self._candidates.clear()
         self._demands.clear()
+        self._permitted.clear()
         self.pool.forget_demands()
 
     def _failed_owners(self, task: WaitingTask) -> set[str]:

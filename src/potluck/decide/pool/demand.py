@@ -43,8 +43,8 @@ class Demand:
     """Tasks with equal requirements, and of one account if some node treats it specially."""
 
     __slots__ = (
-        *("_are_alike", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability", "needs"),
-        *("requirements", "task", "usable"),
+        *("_are_alike", "_is_one_whole", "cores", "count", "disk_bytes", "memory_bytes"),
+        *("min_reliability", "needs", "requirements", "task", "usable"),
     )
 
     def __init__(self, task: WaitingTask) -> None:
@@ -57,6 +57,7 @@ class Demand:
         self.count = requirements.device_count
         self.min_reliability = requirements.min_reliability
         self.needs = _needs(requirements)
+        self._is_one_whole = self.needs.whole_gpus == 1
         self._are_alike: dict[NodeProfile, bool] = {}
         self.usable: dict[NodeProfile, tuple[Usable, ...] | Refusal] = {}
 
@@ -115,7 +116,7 @@ class Demand:
         """
         devices = self.usable.get(capacity.profile) or self.devices(capacity.profile)
         if (
-            isinstance(devices, Refusal)
+            not isinstance(devices, tuple)
             or self.cores > capacity.cores
             or self.memory_bytes > capacity.memory_bytes
             or self.disk_bytes > capacity.disk_bytes
@@ -126,25 +127,29 @@ class Demand:
         ):
             return []
         milli, memory_bytes = capacity.milli, capacity.device_memory_bytes
-        if self.needs.whole_gpus == 1 and self._are_alike[capacity.profile]:
+        if self._is_one_whole and self._are_alike[capacity.profile]:
             # The first of equal whole devices is as good as any.
             for each in devices:
                 if milli[each.position] == WHOLE_DEVICE_MILLI:
                     return [each]
             return []
         serves, sharers = capacity.serves, capacity.sharers
-        return [
-            each
-            for each in devices
-            if milli[position := each.position] >= each.milli
-            and memory_bytes[position] >= each.memory_bytes
-            and (
-                not each.is_exclusive
-                or milli[position] == WHOLE_DEVICE_MILLI
-                or serves[position] == account_id
-                or (each.may_share and sharers[position])
-            )
-        ]
+        free: list[Usable] = []
+        for each in devices:
+            position = each.position
+            free_milli = milli[position]
+            if (
+                free_milli >= each.milli
+                and memory_bytes[position] >= each.memory_bytes
+                and (
+                    free_milli == WHOLE_DEVICE_MILLI
+                    or not each.is_exclusive
+                    or serves[position] == account_id
+                    or (each.may_share and sharers[position])
+                )
+            ):
+                free.append(each)
+        return free
 
     def free_count(self, capacity: NodeCapacity, account_id: AccountId) -> int:
         """How many devices would fit now, one by one; 0 if there are too few for one task."""
@@ -185,6 +190,9 @@ class Demand:
 
     def shares(self, capacity: NodeCapacity, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
         devices = capacity.node.devices
+        if len(taken) == 1:
+            only = taken[0]
+            return (DeviceShare(devices[only.position].id, only.milli, only.memory_bytes),)
         return tuple(
             [
                 DeviceShare(devices[each.position].id, each.milli, each.memory_bytes)

@@ -23,12 +23,12 @@ def with_gpu_share(
     account_id: AccountId,
 ) -> Requirements:
     """The requirements with the share of the GPUs instead of defaults."""
-    if not _has_defaults(requirements):
-        return requirements
     node = capacity.node
+    if not node.gpu_share or not _has_defaults(requirements):
+        return requirements
     gpus = {device.id for device in node.devices if device.kind is DeviceKind.GPU}
     whole = sum(share.milli == WHOLE_DEVICE_MILLI and share.device_id in gpus for share in shares)
-    if not whole or not node.gpu_share:
+    if not whole:
         return requirements
     part = node.gpu_share * whole / len(gpus)
     if requirements.cores == _DEFAULT.cores:

@@ -33,6 +33,7 @@ class NodeIndex:
         self._asked: set[str] = set()  # the wallets that tasks name
         self._of_wallet: dict[str, set[NodeId]] = {}
         self.layout = 0  # changes with every node that enters or leaves
+        self.version = 0  # changes with every node
         self._last_slots: tuple[frozenset[NodeId], int, int] = (frozenset(), 0, 0)
 
     def __len__(self) -> int:
@@ -87,6 +88,7 @@ class NodeIndex:
         if capacity is None:
             return
         self.layout += 1
+        self.version += 1
         self._index.leave(capacity)
         self._disown(capacity.node)
         self._count(capacity, -1)
@@ -141,7 +143,12 @@ class NodeIndex:
     def could_serve(self, demand: Demand, account_id: AccountId) -> int:
         """The slots of nodes that could serve a demand; one for all idle nodes of a profile."""
         found = self._index.could_serve(demand, account_id)
-        return found and found & self._listed & self._suited_by(demand)
+        if not found:
+            return 0
+        known = self._suited.get(demand)
+        if known is None or known[1] != len(self._entered):
+            return found & self._listed & self._suited_by(demand)
+        return found & self._listed & known[0]
 
     def every_that_could_serve(self, demand: Demand, account_id: AccountId) -> int:
         """Like `could_do`, with every idle node."""
@@ -179,6 +186,7 @@ class NodeIndex:
 
     def _enter(self, capacity: NodeCapacity) -> None:
         self.layout += 1
+        self.version += 1
         self._nodes[capacity.node.id] = capacity
         self._count(capacity, 1)
         self._of_wallet.setdefault(capacity.node.wallet, set()).add(capacity.node.id)
@@ -248,6 +256,7 @@ class NodeIndex:
     def _changed(
         self, capacity: NodeCapacity, own_before: dict[AccountId, int], was_idle: bool
     ) -> None:
+        self.version += 1
         self._index.write(capacity, own_before)
         if capacity.is_idle != was_idle:
             capacity.profile.idle ^= 1 << capacity.slot

@@ -65,7 +65,7 @@ class Suitability:
         capacity = self._capacity.pool.get(node_id)
         demand = self._capacity.demand_of(task)
         return (
-            self._part(demand, capacity)
+            self._part(_places(demand, capacity.profile), capacity)
             if capacity is not None and demand.suits(capacity)
             else None
         )
@@ -91,19 +91,29 @@ class Suitability:
         nodes = (
             capacity for capacity in pool.nodes(pool.suited(demand)) if demand.is_reliable(capacity)
         )
-        return {
-            capacity.node.id: self._part(demand, capacity)
-            for capacity in islice(nodes, _MOST_NODES)
-        }
+        places_in: dict[NodeProfile, tuple[int, ...]] = {}
+        found: dict[NodeId, UsableDevices] = {}
+        for capacity in islice(nodes, _MOST_NODES):
+            places = places_in.get(capacity.profile)
+            if places is None:
+                places = places_in[capacity.profile] = _places(demand, capacity.profile)
+            found[capacity.node.id] = self._part(places, capacity)
+        return found
 
-    def _part(self, demand: Demand, capacity: NodeCapacity) -> UsableDevices:
-        devices = demand.devices(capacity.profile)
-        assert not isinstance(devices, Refusal)
-        places = tuple([each.position for each in devices])
-        parts = self._parts.setdefault(capacity, {})
-        if places not in parts:
-            parts[places] = usable_devices(capacity.node, places)
-        return parts[places]
+    def _part(self, places: tuple[int, ...], capacity: NodeCapacity) -> UsableDevices:
+        parts = self._parts.get(capacity)
+        if parts is None:
+            parts = self._parts[capacity] = {}
+        found = parts.get(places)
+        if found is None:
+            found = parts[places] = usable_devices(capacity.node, places)
+        return found
+
+
+def _places(demand: Demand, profile: NodeProfile) -> tuple[int, ...]:
+    devices = demand.devices(profile)
+    assert not isinstance(devices, Refusal)
+    return tuple([each.position for each in devices])
 
 
 def usable_devices(node: FreeNode, places: tuple[int, ...]) -> UsableDevices:

@@ -34,7 +34,9 @@ class ReadyGroups:
         heap = self._heaps.get(account_id)
         while heap:
             place, _, group = heap[0]
-            entry = self._groups.first(group) if place == group.ready_position else None
+            entry = None
+            if place == group.ready_position:
+                entry = group.head or self._groups.first(group)
             if entry is not None and entry[0] == place:
                 return entry[2]
             heapq.heappop(heap)
@@ -44,11 +46,30 @@ class ReadyGroups:
         self._heaps.pop(account_id, None)
         return None
 
-    def take(self, account_id: AccountId) -> tuple[TaskGroup, WaitingTask]:
-        """Removes the account's first group; returns it with its first task.
+    def head(self, account_id: AccountId) -> tuple[TaskGroup, WaitingTask]:
+        """The account's first group, with its first task; both stay in place.
 
         `first` must have returned a task just before."""
-        _, _, group = heapq.heappop(self._heaps[account_id])
-        group.ready_position = None
+        group = self._heaps[account_id][0][2]
         assert group.head is not None
         return group, group.head[2]
+
+    def take(self, account_id: AccountId) -> None:
+        """Removes the account's first group."""
+        _, _, group = heapq.heappop(self._heaps[account_id])
+        group.ready_position = None
+
+    def renew(self, account_id: AccountId) -> bool:
+        """Updates the account's first group after its first task was served; removes it, and
+        returns False, if it is empty now."""
+        heap = self._heaps[account_id]
+        group = heap[0][2]
+        entry = self._groups.first(group)
+        if entry is None:
+            self.take(account_id)
+            return False
+        place = entry[0]
+        if place != group.ready_position:
+            group.ready_position = place
+            heapq.heapreplace(heap, (place, group.number, group))
+        return True

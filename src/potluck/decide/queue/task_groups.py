@@ -33,6 +33,8 @@ class BlockReason(Enum):
     QUOTA = "quota"  # the account has reached its quota: until something of it ends
     TOO_LARGE = "too_large"  # it exceeds the whole quota: until the quota grows
 
+    __hash__ = object.__hash__  # that of an enum is slow
+
     @property
     def is_of_account(self) -> bool:
         """Whether the account itself is the reason, whatever capacity is free."""

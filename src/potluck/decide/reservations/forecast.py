@@ -43,9 +43,10 @@ class StartRates:
             if len(self._rates) >= _MOST_SHAPES:
                 self._rates.pop(next(iter(self._rates)))
             rate = self._rates[shape] = _Rate(0.0, 0.0, now)
-        waited = max(0.0, now - max(rate.at, waits_since))
-        rate.fade_to(now)
-        rate.seconds += waited
+        if now != rate.at:
+            waited = max(0.0, now - max(rate.at, waits_since))
+            rate.fade_to(now)
+            rate.seconds += waited
         if now - waits_since >= _NO_WAIT_SECONDS:
             rate.starts += 1
 

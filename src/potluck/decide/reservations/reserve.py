@@ -92,7 +92,8 @@ class Reservations:
         self._starts: dict[TaskId, float] = {}
         self._known: dict[NodeId, _Rooms] = {}  # of nodes with reservations
         self.node_ids: frozenset[NodeId] = frozenset()  # with reservations
-        self.changes = 0  # of what reservations permit
+        self.plans = 0
+        self.changed: list[NodeId] = []  # since the last plan, in order, with reservations
         timetable.watch(self._node_changed)
 
     def __bool__(self) -> bool:
@@ -116,25 +117,25 @@ class Reservations:
         if node_id not in self._kept:
             return True
         task, now, end, on = asked.task, asked.now, asked.end, asked.on
-        if on is not None or task.id in self._starts:
-            # Not submitted, or not delayed by its own reservation: unlike all others.
+        if asked.is_of_one_task:
             own_rooms = self._find_rooms(node_id, now, task.id)
             return self._permits(task, node_id, on or self._on, (own_rooms, end))
         rooms = self._known.get(node_id)
         if rooms is None or rooms.now != now:
             rooms = _Rooms(now, self._find_rooms(node_id, now, None), {})
             self._known[node_id] = rooms
-        if asked.alike is None:
-            asked.alike = (self._alike(task), end)
-        verdict = rooms.verdicts.get(asked.alike)
+        alike = asked.alike
+        if alike is None:
+            alike = asked.alike = (self._alike(task), end)
+        verdict = rooms.verdicts.get(alike)
         if verdict is None:
             verdict = self._permits(task, node_id, self._on, (rooms.rooms, end))
-            rooms.verdicts[asked.alike] = verdict
+            rooms.verdicts[alike] = verdict
         return verdict
 
     def _node_changed(self, node_id: NodeId) -> None:
         if node_id in self._kept:
-            self.changes += 1
+            self.changed.append(node_id)
             self._known.pop(node_id, None)
 
     def _permits(
@@ -192,7 +193,8 @@ class Reservations:
         self._kept = board.kept(claims)
         self.node_ids = frozenset(self._kept)
         self._known.clear()
-        self.changes += 1
+        self.plans += 1
+        self.changed = []
         self._starts = {claim.task.id: claim.start for claim in claims}
         return claims
 
@@ -207,7 +209,7 @@ def _rest(free: Amounts, owed: list[Amounts]) -> Amounts:
 class Permission(NodePermission):
     """On which nodes a task violates no reservation."""
 
-    __slots__ = ("_reservations", "alike", "end", "now", "on", "task")
+    __slots__ = ("_reservations", "alike", "now", "on", "task")
 
     def __init__(
         self, reservations: Reservations, task: WaitingTask, now: float, on: SuitableOn | None
@@ -217,19 +219,18 @@ class Permission(NodePermission):
         self.now = now
         self.end = now + attempt_seconds(task)
         self.on = on
+        # Not submitted, or not delayed by its own reservation: unlike all others.
+        self.is_of_one_task = on is not None or reservations.is_unlike_others(task)
         self.alike: tuple[object, float] | None = None  # what it has in common with other tasks
+        self.limited = reservations.node_ids
+        self.stamp = (now, reservations.plans)
+        self.changes = len(reservations.changed)
 
     def __call__(self, node_id: NodeId) -> bool:
         return self._reservations.permits(self, node_id)
 
-    @property
-    def limited(self) -> frozenset[NodeId]:
-        return self._reservations.node_ids
-
-    @property
-    def stamp(self) -> object:
-        own = self.task.id if self._reservations.is_unlike_others(self.task) else None
-        return (self.now, self.end, self._reservations.changes, own)
+    def changed_since(self, changes: int) -> list[NodeId]:
+        return self._reservations.changed[changes : self.changes]
 
 
 class Chances:

@@ -74,7 +74,8 @@ class RunningWork:
 
     def _count(self, attempt: RunningAttempt, account: SchedulerAccount, now: float) -> None:
         account.have(_milli(attempt), now)
-        self._live[attempt.task_id] = self._live.get(attempt.task_id, 0) + 1
+        live, task_id = self._live, attempt.task_id
+        live[task_id] = live[task_id] + 1 if task_id in live else 1
 
     def _remove(self, attempt: RunningAttempt, account: SchedulerAccount, now: float) -> None:
         account.have(-_milli(attempt), now)

@@ -33,6 +33,7 @@ class Timetable:
         self._extension_seconds = extension_seconds
         self._devices: dict[NodeId, tuple[DeviceId, ...]] = {}
         self._running: dict[NodeId, dict[AttemptId, RunningAttempt]] = {}
+        self._ends: dict[NodeId, dict[AttemptId, float]] = {}  # expected, with all extensions
         self._node_of: dict[AttemptId, NodeId] = {}
         self._planned: set[AttemptId] = set()  # these are not extended
         self._looks: list[float] = []  # in order of time
@@ -76,7 +77,9 @@ class Timetable:
         attempts = self._running.get(node_id)
         if attempts is None:
             attempts = self._running[node_id] = {}
+            self._ends[node_id] = {}
         attempts[attempt_id] = attempt
+        self._ends[node_id][attempt_id] = attempt.expected_end
         self._node_of[attempt_id] = node_id
         self._forget(node_id)
 
@@ -93,7 +96,8 @@ class Timetable:
         if node_id is None:
             return None
         self._extend(node_id)
-        return self._running[node_id][attempt_id]
+        attempt, end = self._running[node_id][attempt_id], self._ends[node_id][attempt_id]
+        return attempt if attempt.expected_end == end else replace(attempt, expected_end=end)
 
     def drop(self, attempt_id: AttemptId) -> RunningAttempt | None:
         node_id = self._node_of.pop(attempt_id, None)
@@ -103,8 +107,10 @@ class Timetable:
         self._planned.discard(attempt_id)
         attempts = self._running[node_id]
         attempt = attempts.pop(attempt_id)
+        del self._ends[node_id][attempt_id]
         if not attempts:  # nodes come and go
             del self._running[node_id]
+            del self._ends[node_id]
             self._seen.pop(node_id, None)
             self._first_end.pop(node_id, None)
         return attempt
@@ -127,14 +133,12 @@ class Timetable:
         self._seen[node_id] = len(looks)
         if self._first_end.get(node_id, inf) > looks[-1]:
             return
-        attempts, first_end, last_look = self._running[node_id], inf, looks[-1]
-        for attempt_id, attempt in attempts.items():
-            if attempt_id in self._planned:
-                continue
-            end = attempt.expected_end
+        ends, planned, first_end, last_look = self._ends[node_id], self._planned, inf, looks[-1]
+        for attempt_id, end in ends.items():
             if end <= last_look:
-                end = self._extended(end, seen)
-                attempts[attempt_id] = replace(attempt, expected_end=end)
+                if attempt_id in planned:
+                    continue
+                end = ends[attempt_id] = self._extended(end, seen)
             if end < first_end:
                 first_end = end
         self._first_end[node_id] = first_end
@@ -158,8 +162,9 @@ class Timetable:
         known = self._free_at.get(node_id)
         if known is None:
             ends = dict.fromkeys(self._devices.get(node_id, ()), _NEVER)
-            for attempt in self._running.get(node_id, {}).values():
-                end = attempt.expected_end
+            end_of = self._ends.get(node_id, {})
+            for attempt_id, attempt in self._running.get(node_id, {}).items():
+                end = end_of[attempt_id]
                 for share in attempt.shares:
                     if ends.get(share.device_id, inf) < end:
                         ends[share.device_id] = end
@@ -206,9 +211,12 @@ class Timetable:
         self._extend(node_id)
         known = self._given_back.get(node_id)
         if known is None:
+            end_of = self._ends.get(node_id, {})
             known = self._given_back[node_id] = sorted(
-                (each.expected_end, (each.cores, each.memory_bytes, each.disk_bytes))
-                for each in self._running.get(node_id, {}).values()
+                [
+                    (end_of[attempt_id], (each.cores, each.memory_bytes, each.disk_bytes))
+                    for attempt_id, each in self._running.get(node_id, {}).items()
+                ]
             )
         return known
 
