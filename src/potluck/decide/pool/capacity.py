@@ -176,10 +176,9 @@ class PoolCapacity:
         """Takes the placement out of the capacity until the next `put_node`; returns it with what
         the task really gets."""
         capacity = self._node_capacity(fit.node_id)
-        wanted = task.requirements
-        amounts = with_gpu_share(wanted, capacity, fit.shares, task.account_id)
+        amounts = with_gpu_share(task.requirements, capacity, fit.shares, task.account_id)
         self.pool.take(capacity, amounts, fit.shares, task.account_id)
-        return fit if amounts is wanted else replace(fit, requirements=amounts)
+        return Fit(fit.node_id, fit.shares, fit.price_micro_per_hour, amounts)
 
     def untake(self, task: WaitingTask, fit: Fit) -> None:
         amounts = fit.requirements or task.requirements

@@ -63,7 +63,7 @@ class Fit(Struct, frozen=True, gc=False):
     node_id: NodeId
     shares: tuple[DeviceShare, ...]
     price_micro_per_hour: int
-    requirements: Requirements | None = None  # once it is taken: if they differ from the task's
+    requirements: Requirements | None = None  # with the share of its GPUs, once it is taken
 
 
 def fit(task: WaitingTask, node: FreeNode) -> Fit | Refusal:

@@ -64,6 +64,9 @@ class Suitability:
         """The suitable devices of a node; None if it could never take the task."""
         capacity = self._capacity.pool.get(node_id)
         demand = self._capacity.demand_of(task)
+        known = self._known.get(demand)
+        if known is not None and demand.min_reliability is None and node_id in known:
+            return known[node_id]
         return (
             self._part(_places(demand, capacity.profile), capacity)
             if capacity is not None and demand.suits(capacity)
