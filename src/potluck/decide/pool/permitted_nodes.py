@@ -7,7 +7,7 @@ from potluck.decide.pool.node_index import NodeIndex
 from potluck.decide.pool.permission import NodePermission
 
 
-class _Answers(Struct):
+class _NodeAnswers(Struct):
     checked: int = 0  # the slots of the nodes that were asked
     refused: int = 0  # of these, the ones that refuse
     changes: int = 0  # how many changes of the permission they contain
@@ -20,7 +20,7 @@ class PermittedNodes:
 
     def __init__(self) -> None:
         self._stamp: object = None
-        self._answers: dict[float, _Answers] = {}  # by the end of the tasks
+        self._answers: dict[float, _NodeAnswers] = {}  # by the end of the tasks
 
     def among(self, slots: int, pool: NodeIndex, permission: NodePermission) -> int:
         limited = slots & pool.slots_of(permission.limited)
@@ -40,22 +40,22 @@ class PermittedNodes:
             answers.checked |= unknown
         return slots & ~answers.refused
 
-    def _answers_to(self, permission: NodePermission, pool: NodeIndex) -> _Answers:
+    def _answers_to(self, permission: NodePermission, pool: NodeIndex) -> _NodeAnswers:
         if permission.is_of_one_task:
-            return _Answers()
+            return _NodeAnswers()
         stamp = (permission.stamp, pool.layout)
         if self._stamp != stamp:
             self._stamp = stamp
             self._answers.clear()
         answers = self._answers.get(permission.end)
         if answers is None:
-            answers = self._answers[permission.end] = _Answers(0, 0, permission.changes)
+            answers = self._answers[permission.end] = _NodeAnswers(0, 0, permission.changes)
         elif answers.changes != permission.changes:
             _forget_changed(answers, pool, permission)
         return answers
 
 
-def _forget_changed(answers: _Answers, pool: NodeIndex, permission: NodePermission) -> None:
+def _forget_changed(answers: _NodeAnswers, pool: NodeIndex, permission: NodePermission) -> None:
     for node_id in permission.changed_since(answers.changes):
         capacity = pool.get(node_id)
         if capacity is not None:
