@@ -22,7 +22,7 @@ from potluck.decide.explain.node import NodeExplained
 from potluck.decide.explain.reason_updates import ReasonUpdates, WaitingUpdate
 from potluck.decide.explain.sentences import Explained
 from potluck.decide.order.interface import OrderPolicy, Place, Turn
-from potluck.decide.place_task import TaskPlacement, TaskPlacer
+from potluck.decide.place_task import TaskPlacer
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.feasibility import named_wallets
@@ -261,12 +261,9 @@ class Scheduler:
     def _serve(self, account: SchedulerAccount, now: float) -> list[Assignment]:
         """Places the account's first task, or blocks its group."""
         group, task = self._ready.head(account.id)
-        found = (
-            BlockReason.NO_CAPACITY
-            if group.shape in self._blocked
-            else self._placer.find(task, account, now)
-        )
-        if not isinstance(found, TaskPlacement):
+        is_full = group.shape in self._blocked
+        found = BlockReason.NO_CAPACITY if is_full else self._placer.find(task, account, now)
+        if isinstance(found, BlockReason):
             self._ready.take(account.id)
             self._blocked.add(group, found)
             group.waited_until = now
