@@ -68,6 +68,23 @@ async def test_one_that_fails_is_answered_alone_and_the_others_are_stored(
     await pool.check()
 
 
+async def test_one_without_a_key_is_stored_once_though_others_use_the_same_key(
+    statements: Statements, pool: Pool
+) -> None:
+    unlimited = replace(pool.services.settings, quota_queued_tasks=None)
+    pool.services = replace(pool.services, settings=unlimited)
+    first = await while_the_first_waits(pool, statements)
+    good, twin, its_twin = (
+        submit(pool, "good"),
+        submit(pool, "twin", "new"),
+        submit(pool, "twin", "new"),
+    )
+    await first
+    assert (await good).name == "good"
+    assert (await twin).id == (await its_twin).id
+    await pool.check()
+
+
 async def test_a_caller_that_goes_takes_no_other_along(statements: Statements, pool: Pool) -> None:
     first = await while_the_first_waits(pool, statements)
     gone, good = submit(pool, "gone"), submit(pool, "good")

@@ -163,14 +163,15 @@ async def _write(
     """Stores the tasks for which there is room, and returns the refusals of the others.
 
     In the simple case a single statement, which is its own transaction: on a conflict, what was
-    stored is found by its keys.
+    stored is found by its keys. So all have keys, or there is no conflict since none has one.
     """
     new, most = list(fresh.values()), known.allowance.quotas.queued
     account_id, after_ids = new[0].account_id, _after_ids(new)
     named = {task.id: blobs_of(task.request.spec) for task in new}
     mounts = {task.id: task.request.requirements.volumes for task in new}
     is_simple = not after_ids and not any(named.values()) and not any(mounts.values())
-    is_one_statement = most is None and is_simple
+    has_mixed_keys = len({task.idempotency_key is None for task in new}) > 1
+    is_one_statement = most is None and is_simple and not has_mixed_keys
     database = services.database
     async with database.statement() if is_one_statement else database.transaction() as connection:
         room = len(new) if most is None else await room_in_queue(connection, account_id, most)
