@@ -1,9 +1,6 @@
 """What all proxies of a provider share."""
 
 import contextlib
-import os
-import shutil
-import stat
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from potluck.provider.egress.guard import EgressGuard, EgressRules, OwnAddresses
 from potluck.provider.egress.monthly_bytes import MonthlyBytes
 from potluck.provider.egress.proxy import Proxy, ProxyLimits
 from potluck.provider.egress.raw.raw_service import RawService
-from potluck.provider.egress.serving_socket import leftover_directories
+from potluck.provider.egress.serving_socket import remove_leftover_directories
 from potluck.provider.server.throttle import Throttle
 
 
@@ -67,12 +64,5 @@ class Egress:
         return self.month.moved_bytes + sum(budget.left_bytes for budget in self._budgets)
 
     def reap(self) -> None:
-        """Removes sockets of an earlier process; call it once at start.
-
-        Any user can create such a temporary name, so only directories of our user are touched.
-        """
-        for directory in leftover_directories(self.directory):
-            with contextlib.suppress(OSError):
-                status = directory.lstat()
-                if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
-                    shutil.rmtree(directory, ignore_errors=True)
+        """Removes sockets of an earlier process; call it once at start."""
+        remove_leftover_directories(self.directory)

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import hashlib
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -55,3 +57,12 @@ def socket_prefix(parent: Path) -> str:
 def leftover_directories(parent: Path) -> list[Path]:
     """Socket directories of an earlier process. Any user can create such a name."""
     return list(Path(tempfile.gettempdir()).glob(f"{socket_prefix(parent)}*"))
+
+
+def remove_leftover_directories(parent: Path) -> None:
+    """Touches only directories of our user."""
+    for directory in leftover_directories(parent):
+        with contextlib.suppress(OSError):
+            status = directory.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+                shutil.rmtree(directory, ignore_errors=True)

@@ -136,10 +136,10 @@ def _docker_driver(place: DriverSite, runtime: str | None) -> Driver:
 
 
 def _serve_podman(directory: Path) -> Path | None:
-    from potluck.provider.sandbox.docker.podman_service import PodmanService, find_podman
+    from potluck.provider.sandbox.docker.podman_service import find_podman, serve_podman
 
     podman = find_podman()
-    return None if podman is None else PodmanService(podman, directory).socket
+    return None if podman is None else serve_podman(podman, directory).socket
 
 
 async def _probe(driver: Driver, place: DriverSite) -> SandboxReport:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from potluck.provider.egress.serving_socket import socket_prefix
+from potluck.provider.sandbox.docker.podman_service import PodmanService, serve_podman
 from tests.ordinary_user import NOBODY, need_ordinary_user
 from tests.processes import await_true
 from tests.provider.sandbox.conftest import REPOSITORY
@@ -72,6 +74,24 @@ def test_podman_is_found_started_and_ended(home: Path) -> None:
         process.kill()
         process.communicate()
     await_true(lambda: not services_of(home), "Podman ends with the provider that was killed")
+
+
+async def test_its_socket_stays_when_a_sandbox_is_tried_again(tmp_path: Path) -> None:
+    service = serve_podman("podman", tmp_path)
+    assert serve_podman("podman", tmp_path).socket == service.socket
+    assert service.socket.exists()
+
+
+async def test_names_that_other_users_took_are_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    parent = tmp_path / "sandbox"
+    (tmp_path / f"{socket_prefix(parent)}taken").symlink_to(tmp_path / "nowhere")
+    leftover = tmp_path / f"{socket_prefix(parent)}leftover"
+    leftover.mkdir()
+    assert PodmanService("podman", parent).socket.exists()
+    assert not leftover.exists()
 
 
 def services_of(home: Path) -> list[str]:

@@ -11,14 +11,14 @@ import shutil
 import signal
 import socket
 import tempfile
-import weakref
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakValueDictionary, finalize
 
 import structlog
 
 from potluck.local.child_process import end_with_parent, environment_without_secrets
-from potluck.provider.egress.serving_socket import leftover_directories, socket_prefix
+from potluck.provider.egress.serving_socket import remove_leftover_directories, socket_prefix
 from potluck.provider.one_line import one_line
 
 log = structlog.get_logger()
@@ -36,18 +36,19 @@ def find_podman() -> str | None:
 
 
 class PodmanService:
-    """Listens from the start; `parent` tells its sockets from those of other providers."""
+    """Listens from the start; `parent` tells its sockets from those of other providers.
+
+    The event loop refers to it until that is closed.
+    """
 
     def __init__(self, podman: str, parent: Path, idle_seconds: int = IDLE_SECONDS) -> None:
-        for leftover in leftover_directories(parent):
-            if leftover.stat().st_uid == os.geteuid():
-                shutil.rmtree(leftover, ignore_errors=True)
+        remove_leftover_directories(parent)
         # The path of a socket is limited in length, so it is not below `parent`.
         directory = tempfile.mkdtemp(prefix=socket_prefix(parent))
-        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self.socket = Path(directory) / "podman.sock"
         self._command = (podman, "system", "service", f"--time={idle_seconds}")
         self._listener = socket.socket(socket.AF_UNIX)
+        finalize(self, _close, self._listener, directory)
         self._listener.bind(str(self.socket))
         self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)
@@ -92,3 +93,19 @@ class PodmanService:
             while True:
                 connection, _ = self._listener.accept()
                 connection.close()
+
+
+def _close(listener: socket.socket, directory: str) -> None:
+    listener.close()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+_services: WeakValueDictionary[Path, PodmanService] = WeakValueDictionary()
+
+
+def serve_podman(podman: str, parent: Path) -> PodmanService:
+    """One service for each parent: its socket stays in use if another sandbox does not work."""
+    service = _services.get(parent)
+    if service is None:
+        service = _services[parent] = PodmanService(podman, parent)
+    return service
