@@ -14,6 +14,7 @@ import structlog
 from msgspec import Struct
 from packaging.version import Version
 
+from potluck.local.child_process import environment_without_secrets
 from potluck.model.node import MOST_PYTHONS
 from potluck.model.script import suits_python
 from potluck.provider.dependencies.package_index import endpoint_of
@@ -68,7 +69,7 @@ async def list_versions(uv: Path, source: PythonList) -> tuple[str, ...]:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={name: text for name, text in os.environ.items() if not name.startswith("UV_")},
+        env=environment_without_secrets(*(name for name in os.environ if name.startswith("UV_"))),
     )
     try:
         async with asyncio.timeout(_LIST_SECONDS):

@@ -176,6 +176,7 @@ class StreamCalls(FunctionItems):
         for item in self._cancelled:
             cancelled = ItemRange(item, item + 1)
             self._left = deque(part for whole in self._left for part in _without(whole, cancelled))
+            self._calls.remove(cancelled)
         self._cancelled.clear()
         return can_continue
 
