@@ -92,13 +92,13 @@ def _blocks(source: str) -> Iterator[list[str]]:
 
 
 def _comment_lines(lines: list[str], first: int) -> list[str]:
-    blocks = []
+    comments = []
     for number in range(first, len(lines)):
         line = lines[number].rstrip()
         if line != "#" and not line.startswith("# "):
             break
-        blocks.append(line)
-    return blocks
+        comments.append(line)
+    return comments
 
 
 def _parse(block: str) -> dict[str, Any]:

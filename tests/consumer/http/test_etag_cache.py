@@ -35,7 +35,7 @@ def test_what_is_the_same_comes_from_memory(server: FakeServer) -> None:
     assert asked == [None, '"one"', '"one"', '"one"', '"two"', None]
 
 
-def test_no_etag_is_sent_without_a_cached_response(server: FakeServer) -> None:
+def test_responses_are_remembered_only_on_request(server: FakeServer) -> None:
     server.plays("/v1/pool", named(POOL, '"one"'))
     with Potluck(server.url, "secret") as potluck:
         assert potluck.resources.pool() == potluck.resources.pool()

@@ -30,7 +30,7 @@ URL = "http://127.0.0.1:8470"
         (524, Unavailable),
     ],
 )
-def test_headers_of_a_proxy_are_understood(status: int, kind: type[Exception]) -> None:
+def test_statuses_of_a_proxy_are_understood(status: int, kind: type[Exception]) -> None:
     told = error_of_response(status, b"<html>nginx</html>", URL)
     assert type(told) is kind
     assert str(status) in told.detail
