@@ -50,17 +50,20 @@ export function ItemsTab({ task }: { task: Task }) {
     <div className="grid grid-cols-1 gap-4">
       <Overview task={task} states={all} chosen={chosen} choose={choose} />
       {chosen !== null && <ItemPanel key={chosen} task={task} item={chosen} isStream={all.is_stream} state={stateOf(all, chosen)} onClose={() => { choose(null); }} />}
-      {all.failed.length > 0 && <Failures task={task} failed={sumRanges(all.failed)} choose={choose} />}
+      {all.failed.length > 0 && <Failures task={task} failed={countFailed(task, all)} choose={choose} />}
     </div>
   );
 }
+
+/** Of a large array the ranges are rounded, and the task has the exact number. */
+const countFailed = (task: Task, states: States) =>
+  states.total > 5_000 ? (task.items?.failed ?? 0) : sumRanges(states.failed);
 
 function Overview({ task, states, chosen, choose }: { task: Task; states: States; chosen: number | null; choose: (item: number) => void }) {
   const counts = {
     pending: sumRanges(states.pending),
     running: sumRanges(states.running),
-    // Of a large array the ranges are rounded, and the task has the exact number.
-    failed: states.total > 5_000 ? (task.items?.failed ?? 0) : sumRanges(states.failed),
+    failed: countFailed(task, states),
     cancelled: sumRanges(states.cancelled),
   };
   const succeeded = states.total - counts.pending - counts.running - counts.failed - counts.cancelled;

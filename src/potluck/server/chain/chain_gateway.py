@@ -20,6 +20,10 @@ from potluck.server.chain.chain_settings import PayoutChainSettings
 from potluck.server.treasury.client import TreasuryClient
 from potluck.store.chain.scanned import ContractKey
 
+# How many calls to the RPC requests of accounts make at a time. Each occupies a thread, which
+# receipts and metrics need as well, for up to the time limit of the RPC.
+_MOST_REQUESTS = 2
+
 
 class ScannedEvents(Struct, frozen=True):
     last: ChainBlock
@@ -36,6 +40,7 @@ class ChainGateway:
         self.key = ContractKey(settings.chain_id, settings.contract)
         self.trees: dict[bytes, MerkleTree] = {}  # by their roots; the one that was used last
         self.tree_lock = asyncio.Lock()
+        self.requests = asyncio.Semaphore(_MOST_REQUESTS)
         self._epoch_seconds = epoch_seconds
         self._rpc = ChainRpc(settings.rpc_url, settings.chain_id)
         self._contract = RewardsContract(self._rpc, settings.contract)

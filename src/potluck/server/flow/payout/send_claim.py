@@ -4,8 +4,8 @@ Only a transaction that the caller's wallet has signed, and that does nothing bu
 with the current proof, is sent. The wallet pays its fee.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from potluck.chain.rewards_contract import claim_call
 from potluck.chain.transaction import ContractCall, read_signed
@@ -25,7 +25,7 @@ from potluck.wire.money.contract import ClaimFees, ClaimSent, SendClaim
 
 async def prepare_claim(services: Services, address: str) -> ClaimFees:
     chain, call = await _claim(services, address)
-    with _translated():
+    async with _calling(chain):
         transaction = await chain.prepare(call, address)
     return ClaimFees(
         transaction.nonce, transaction.gas, str(transaction.max_fee), str(transaction.max_tip)
@@ -47,7 +47,7 @@ async def send_claim(services: Services, address: str, request: SendClaim) -> Cl
             "This transaction is not your claim with the current proof.",
             "The contract may have a new root: get the proof again, and sign that claim.",
         )
-    with _translated():
+    async with _calling(chain):
         await chain.broadcast(signed)
     return ClaimSent(f"0x{signed.hash.hex()}")
 
@@ -63,10 +63,14 @@ async def _claim(services: Services, address: str) -> tuple[ChainGateway, Contra
     return services.chain, ContractCall(contract.lower(), call.data)
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
+@asynccontextmanager
+async def _calling(chain: ChainGateway) -> AsyncIterator[None]:
+    """While the RPC does not answer, further requests are refused instead of waiting in line."""
+    if chain.requests.locked():
+        raise Unavailable("The chain is busy with other requests.", "Try again.", 2.0)
     try:
-        yield
+        async with chain.requests:
+            yield
     except TransactionRefused as error:
         raise Conflict(error.detail, error.hint) from error
     except (ChainUnreachable, BadSettings) as error:
