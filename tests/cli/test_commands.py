@@ -508,3 +508,22 @@ def test_help_and_version_need_nothing(stranger: CommandLine) -> None:
     assert b"ps" in stranger.run().stdout
     assert stranger.run("version").stdout.startswith(b"Potluck 0.")
     assert stranger.run("--version").stdout.startswith(b"Potluck 0.")
+
+
+@pytest.mark.parametrize("name", ["x", "Daily", "a" * 500, "daily@abcd"])
+def test_a_wrong_name_of_a_volume_is_told_what_a_name_has(
+    user: CommandLine, tmp_path: Path, name: str
+) -> None:
+    told = user.run("volume", "put", name, tmp_path)
+    assert told.status == 64 and "2 to 63 lower-case" in told.stderr and len(told.stderr) < 400
+    assert "--volume" not in told.stderr and ":/data" not in told.stderr
+
+
+def test_a_file_that_is_no_export_is_told_what_it_should_be(
+    user: CommandLine, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}\n")
+    told = user.run("receipts", "verify", other)
+    assert told.status == 64 and "--help" not in told.stderr
+    assert "`potluck receipts export FILE`" in told.stderr, told.stderr

@@ -63,7 +63,10 @@ def test_presets_open_and_none_become_patterns() -> None:
     assert expand_entries(again, PRESETS) == again, "a task that is retried was expanded before"
     with pytest.raises(InvalidInput, match="no network preset 'hubb'") as refused:
         expand_entries(("hubb",), PRESETS)
-    assert "Did you mean hub?" in refused.value.hint
+    assert refused.value.hint == "Did you mean hub? There are: hub, open, raw, tiny."
+    with pytest.raises(InvalidInput) as refused:
+        expand_entries(("openn",), {})
+    assert "Did you mean open?" in refused.value.hint
 
 
 @pytest.mark.parametrize(

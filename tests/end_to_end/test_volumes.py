@@ -14,7 +14,7 @@ import pytest
 import potluck
 from potluck.consumer import Potluck
 from potluck.model.blob import VolumeMount
-from potluck.model.error import InvalidInput, NotFound
+from potluck.model.error import Forbidden, InvalidInput, NotFound
 from potluck.model.task import MIB, Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.consumer import TaskView
@@ -186,6 +186,9 @@ def test_a_volume_is_for_its_owner_and_those_it_is_shared_with(pool: Pool, tmp_p
         assert others.volumes.list() == []
         task = pool.run(mount, client=theirs)
         assert pool.log(task, theirs).splitlines()[:-2] == listed(shown)
+        for refused in (theirs.volumes.remove, theirs.volumes.share, theirs.volumes.keep):
+            with pytest.raises(Forbidden, match="shared is shared with you; only its owner can"):
+                refused(name)
         places = theirs.volumes.fetch(name, tmp_path / "fetched", "deep")
         assert [path.name for path in places] == [f"{number}.bin" for number in range(5)] + [
             "program"

@@ -6,7 +6,6 @@ that arrived are not sent again. Nothing is visible before all of it has arrived
 
 import hashlib
 import io
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,8 +29,8 @@ from potluck.consumer.files.volume_content import (
 )
 from potluck.consumer.http.thread_map import map_in_threads
 from potluck.consumer.http.transport import Transport, call_api, iter_pages, send_command
-from potluck.model.blob import VOLUME_PATTERN, BlobRef
-from potluck.model.error import Conflict, InvalidInput, NotFound, UntrustedResult
+from potluck.model.blob import BlobRef, check_volume_name
+from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound, UntrustedResult
 from potluck.wire import routes
 from potluck.wire.signing.address import checksummed
 from potluck.wire.volumes import (
@@ -83,7 +82,7 @@ class Volumes:
     ) -> VolumePut:
         """Makes these files the newest version: those of one folder, or several files and folders
         by their names."""
-        _check_name(name)
+        check_volume_name(name)
         files = [chunk_file(file) for file in list_sources([Path(each) for each in sources])]
         for _ in range(_TRIES):
             try:
@@ -97,7 +96,7 @@ class Volumes:
     ) -> VolumePut:
         """Makes a new version with these files besides those of the newest; the keys are their
         paths in the volume."""
-        _check_name(name)
+        check_volume_name(name)
         local = sorted(LocalFile(path, Path(source)) for path, source in added.items())
         files = [chunk_file(file) for file in local]
         for _ in range(_TRIES):
@@ -109,7 +108,7 @@ class Volumes:
 
     def remove(self, name: str, version: str | None = None) -> None:
         """Removes one version, or the volume. Tasks that mount it keep it until their end."""
-        volume = self._find(name)
+        volume = self._find_own(name, "remove")
         if version is None:
             names = {"volume_id": volume.id}
             send_command(self._transport, routes.REMOVE_VOLUME, names)
@@ -119,13 +118,13 @@ class Volumes:
 
     def share(self, name: str, *wallets: str) -> VolumeDetails:
         """Lets these accounts mount and read it, too."""
-        volume = self._find(name)
+        volume = self._find_own(name, "share")
         both = (*volume.shared_with, *map(checksummed, wallets))
         return self._change(volume, ChangeVolume(shared_with=tuple(dict.fromkeys(both))))
 
     def unshare(self, name: str, *wallets: str) -> VolumeDetails:
         """Tasks that these accounts have submitted already still get it."""
-        volume = self._find(name)
+        volume = self._find_own(name, "share")
         gone = {checksummed(wallet) for wallet in wallets}
         left = tuple(wallet for wallet in volume.shared_with if wallet not in gone)
         return self._change(volume, ChangeVolume(shared_with=left))
@@ -136,7 +135,7 @@ class Volumes:
         """Removes older versions than the newest so many, and those not used for so long; None: no
         limit."""
         wanted = ChangeVolume(keep_versions=versions, keep_seconds=seconds)
-        return self._change(self._find(name), wanted)
+        return self._change(self._find_own(name, "change"), wanted)
 
     def files(self, name: str, version: str | None = None) -> tuple[VolumeFile, ...]:
         """The files of a version, by default of the newest."""
@@ -195,6 +194,15 @@ class Volumes:
             if volume.name == plain and is_it:
                 return volume
         raise NotFound(f"You have no volume {name!r}.", "`potluck volume ls` lists them.")
+
+    def _find_own(self, name: str, verb: str) -> VolumeView:
+        volume = self._find(name)
+        if not volume.is_own:
+            raise Forbidden(
+                f"{volume.name} is shared with you; only its owner can {verb} it.",
+                "`potluck volume ls` says whose each volume is.",
+            )
+        return volume
 
     def _change(self, volume: VolumeView, wanted: ChangeVolume) -> VolumeDetails:
         names = {"volume_id": volume.id}
@@ -306,15 +314,6 @@ class Volumes:
                 target.write(data)
         part.chmod(0o755 if file.is_executable else 0o644)
         part.replace(place)
-
-
-def _check_name(name: str) -> None:
-    """Before anything is sent: only the volumes of the account itself can be changed."""
-    if re.fullmatch(VOLUME_PATTERN, name) is None:
-        raise InvalidInput(
-            f"{name!r} is not a valid name for your volume.",
-            "Use 2 to 63 lower-case letters, digits, `-` and `.`, without a wallet.",
-        )
 
 
 def _below(files: Sequence[VolumeFile], path: str) -> list[tuple[str, VolumeFile]]:

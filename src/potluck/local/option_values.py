@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from potluck.model.blob import VolumeMount, check_mounts
+from potluck.model.blob import VolumeMount, check_mounts, shorten_name
 from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.error import InvalidInput
 from potluck.model.network.patterns import parse_entries
@@ -268,7 +268,7 @@ def parse_volume(word: str, name: str = "--volume") -> VolumeMount:
     match = _VOLUME.fullmatch(word)
     if match is None:
         raise InvalidInput(
-            f"{name} {word!r} is not NAME[@VERSION]:PATH.",
+            f"{name} {shorten_name(word)!r} is not NAME[@VERSION]:PATH.",
             "Write it like imagenet:/data, or WALLET/imagenet:/data if it is shared with you.",
         )
     owner, volume, version, path = match.groups()
@@ -279,8 +279,8 @@ def parse_volume(word: str, name: str = "--volume") -> VolumeMount:
         return msgspec.convert(values, VolumeMount)
     except msgspec.ValidationError:
         raise InvalidInput(
-            f"{name} {word!r}: the name has lower-case letters, digits, dots and dashes, a version"
-            " at least 4 hexadecimal digits, and the path plain names.",
+            f"{name} {shorten_name(word)!r}: the name has 2 to 63 lower-case letters, digits, dots"
+            " and dashes, a version at least 4 hexadecimal digits, and the path plain names.",
             "Write it like imagenet@3f9ac2d1:/data.",
         ) from None
 

@@ -4,6 +4,7 @@ Knowing a hash grants no access.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
@@ -82,6 +83,7 @@ MOST_MOUNTS = 16  # of a task
 VOLUME_PATTERN = f"^[a-z0-9][a-z0-9.-]{{1,62}}{END}"
 # A wallet is always a text of its own: no volume name begins with 0x and 40 digits.
 VolumeName = Annotated[str, Meta(min_length=2, max_length=63, pattern=VOLUME_PATTERN)]
+_MOST_SHOWN = 80  # characters of a wrong name
 VersionText = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 # The beginning is enough, if it is that of one version only.
 VersionPrefix = Annotated[str, Meta(pattern=f"^[0-9a-f]{{4,64}}{END}")]
@@ -123,6 +125,21 @@ class VolumeMount(Struct, frozen=True):
 
 
 Mounts = Annotated[tuple[VolumeMount, ...], Meta(max_length=MOST_MOUNTS)]
+
+
+def check_volume_name(name: str) -> None:
+    """Before anything is sent: only the volumes of the account itself can be changed."""
+    if re.fullmatch(VOLUME_PATTERN, name) is None:
+        raise InvalidInput(
+            f"{shorten_name(name)!r} is not a valid name for your volume: a name has 2 to 63"
+            " lower-case letters, digits, `-` and `.`, and begins with a letter or digit.",
+            "Write a name like imagenet, without a wallet and a version.",
+        )
+
+
+def shorten_name(name: str) -> str:
+    """What was given as the name of a volume, for a message."""
+    return name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"
 
 
 def check_mounts(mounts: Sequence[VolumeMount], file_paths: Iterable[str]) -> None:

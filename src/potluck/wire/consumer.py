@@ -71,6 +71,12 @@ class ItemCounts(Struct, frozen=True):
     pending: int
     succeeded: int
     failed: int
+    cancelled: int = 0  # calls of a stream that were cancelled one by one
+
+    @property
+    def done(self) -> int:
+        """Those that need no more work."""
+        return self.succeeded + self.failed + self.cancelled
 
 
 class TaskView(Struct, frozen=True):
@@ -105,6 +111,7 @@ class TaskView(Struct, frozen=True):
     retry_of: TaskId | None = None  # the task that this one retries
     silence: NodeSilence | None = None  # of the node of its live attempt; not for arrays
     last_lines: str = ""  # of a failed task that is no array: those of its newest attempt
+    is_stream: bool = False  # a call stream, or a call of one
 
 
 class AttemptPage(Struct, frozen=True):

@@ -296,7 +296,12 @@ def test_sessions_are_listed_and_ended(
     first = tomllib.loads((config(elsewhere) / "profile.toml").read_text())["access_token"]
     (listed,) = ann.run("sessions", "list", "--json").lines()
     (old,) = [each for each in listed["sessions"] if not each["is_current"]]
-    assert "(this one)" in ann.run("sessions", "list").stdout.decode()
+    (current,) = [
+        line
+        for line in ann.run("sessions", "list").stdout.decode().splitlines()
+        if "(this one)" in line
+    ]
+    assert "in use" in current and "ago" not in current
     assert ann.run("sessions", "end", old["id"]).status == 0
     assert pool.client(first).call("GET", "/v1/me").status == 401
     assert ann.run("whoami").status == 0

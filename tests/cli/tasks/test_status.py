@@ -171,6 +171,21 @@ def test_an_item_is_retried_with_its_array(user: CommandLine, server: FakeServer
     assert f"potluck logs {task.id[-8:]}#3" in shown
 
 
+def test_a_call_is_retried_by_itself_and_does_not_take_the_end_of_others(
+    user: CommandLine, server: FakeServer
+) -> None:
+    ended = [
+        an_attempt(1, state=AttemptState.SUCCEEDED, reason=EndReason.COMPLETED, finished_at=ago()),
+        an_attempt(2, state=AttemptState.FAILED, reason=EndReason.EXCEPTION, finished_at=ago()),
+    ]
+    task = a_task(TaskState.FAILED, attempts=ended, attempt_count=2, is_stream=True)
+    call = replace(task, id=TaskId(f"{task.id}#3"))
+    server.plays(f"/v1/tasks/{task.id}%233", says(call))
+    shown = user.run("status", call.id).stdout.decode()
+    assert f"potluck retry {task.id[-8:]}#3 " in shown, shown
+    assert "attempts   2 had it among their items\n" in shown and "1 succeeded" not in shown, shown
+
+
 def test_watching_ends_with_the_task(
     user: CommandLine, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

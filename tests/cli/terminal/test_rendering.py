@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.color import Color
 
 from potluck.cli.results.output import TaskOutput
@@ -260,6 +261,15 @@ def test_the_summary_of_an_array_counts() -> None:
         detail="2 of 10 items failed.",
     )
     assert summarize_task(ended, NOW) == "hello failed after 2.0 s: 10 of 10 items, 2 failed"
+
+
+def test_failed_items_of_a_task_that_succeeded_are_told() -> None:
+    ended = a_task(
+        TaskState.SUCCEEDED, items=ItemCounts(9, 0, 5, 3, cancelled=1), reason=EndReason.COMPLETED
+    )
+    assert describe_reason(ended) == "3 items failed"
+    assert describe_reason(replace(ended, is_stream=True)) == "3 calls failed"
+    assert summarize_task(ended, NOW) == "hello succeeded: 9 of 9 items, 3 failed, 1 cancelled"
 
 
 def test_the_summary_is_one_line() -> None:

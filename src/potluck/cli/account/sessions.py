@@ -50,6 +50,6 @@ def _row(session: SessionView) -> list[Cell]:
     return [
         Cell(session.id),
         Cell(f"{session.machine or 'unknown'}{marker}", Tone.STRONG if marker else Tone.PLAIN),
-        Cell(show_since(session.used_at, now)),
+        Cell("in use" if session.is_current else show_since(session.used_at, now)),
         Cell(show_ahead(session.expires_at, now)),
     ]

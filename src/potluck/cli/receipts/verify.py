@@ -21,6 +21,9 @@ _STARTS = {
 }
 
 
+_WHAT_IT_IS = "The file should be as `potluck receipts export FILE` wrote it, with all its lines."
+
+
 def verify_receipts(
     file: Annotated[str, typer.Argument(metavar="FILE", help="An export; - for stdin.")],
     server: Annotated[
@@ -51,7 +54,7 @@ def verify_receipts(
     if check.bad is not None:
         # Where a chain breaks is known only when all lines were read.
         good = min(check.receipts, check.bad.line - 1)
-        hint = f"Good before it: {show_count(good, 'receipt')}." if good else ""
+        hint = f"Good before it: {show_count(good, 'receipt')}." if good else _WHAT_IT_IS
         raise InvalidInput(f"Line {check.bad.line}: {check.bad.problem}", hint)
 
 

@@ -19,12 +19,13 @@ MOST_SHOWN = 20
 
 def percent_done(counts: ItemCounts) -> int:
     """The share of items that need no more work; 100 only if all are done."""
-    return (counts.succeeded + counts.failed) * 100 // counts.total
+    return counts.done * 100 // counts.total
 
 
 def describe_counts(counts: ItemCounts) -> str:
     failed = f", {counts.failed:,} failed" if counts.failed else ""
-    return f"{counts.succeeded + counts.failed:,} of {counts.total:,} items{failed}"
+    cancelled = f", {counts.cancelled:,} cancelled" if counts.cancelled else ""
+    return f"{counts.done:,} of {counts.total:,} items{failed}{cancelled}"
 
 
 def describe_progress(counts: ItemCounts, is_live: bool) -> str:

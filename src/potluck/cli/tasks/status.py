@@ -156,6 +156,8 @@ def _ran(task: TaskView, now: datetime) -> str:
 
 def _attempts(task: TaskView) -> str:
     """The number of attempts, and how the last few ended."""
+    if "#" in task.id:  # they ended as their other items did, too
+        return f"{task.attempt_count} had it among their items" if task.attempt_count > 1 else ""
     if task.attempt_count < 2 or task.items is not None:
         return str(task.attempt_count) if task.attempt_count else ""
     ends = [_end(attempt) for attempt in task.attempts if attempt.finished_at is not None]
@@ -174,10 +176,10 @@ def _cost(task: TaskView) -> str:
     return f"{describe_cost(task)}{so_far}"
 
 
-def _retry_command(end: str) -> dict[str, str]:
-    """Only items of call streams can be retried one by one, and a view does not say which are."""
+def _retry_command(end: str, is_stream: bool) -> dict[str, str]:
+    """Only items of call streams can be retried one by one."""
     whole, mark, _ = end.partition("#")
-    if mark:
+    if mark and not is_stream:
         return {f"potluck retry {whole}": "runs all failed items again, once the others have ended"}
     return {f"potluck retry {end}": "runs it again"}
 
@@ -191,7 +193,7 @@ def _next_commands(task: TaskView) -> dict[str, str]:
             commands[f"potluck result {end} -o DIR"] = "downloads its files"
         if task.state is not TaskState.SUCCEEDED:
             commands[f"potluck logs {end}"] = "shows its output"
-            commands.update(_retry_command(end))
+            commands.update(_retry_command(end, task.is_stream))
         return commands
     is_queued = task.state is TaskState.QUEUED
     commands = {f"potluck explain {end}": "shows why it waits"} if is_queued else {}

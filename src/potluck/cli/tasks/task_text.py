@@ -6,7 +6,7 @@ from potluck.cli.tasks.items import describe_counts, describe_progress, explain_
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.model.task import EndReason, TaskState
-from potluck.model.units import show_amount, show_seconds
+from potluck.model.units import show_amount, show_count, show_seconds
 from potluck.wire.consumer import AttemptView, TaskView
 
 TONES = {
@@ -32,6 +32,8 @@ def describe_reason(task: TaskView) -> str:
         )
     if not task.state.is_final:
         return printable(task.waiting.sentence) if task.waiting is not None else ""
+    if task.state is TaskState.SUCCEEDED and task.items is not None and task.items.failed:
+        return f"{show_count(task.items.failed, 'call' if task.is_stream else 'item')} failed"
     if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
         return ""  # the state says it all
     return explain_end(task)
@@ -134,7 +136,9 @@ def summarize_task(task: TaskView, now: datetime) -> str:
         parts.append(describe_counts(task.items))
     elif attempt is not None:
         parts[0] += f" on {describe_place(attempt)}"
-    is_counted = task.items is not None and task.reason is EndReason.ITEMS_FAILED
+    is_counted = task.items is not None and (
+        task.reason is EndReason.ITEMS_FAILED or task.state is TaskState.SUCCEEDED
+    )
     if not is_counted and (reason := describe_reason(task)):
         parts.append(reason)
     return ": ".join(parts)

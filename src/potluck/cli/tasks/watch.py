@@ -63,7 +63,7 @@ class Throughput:
 
     def update(self, counts: ItemCounts) -> str:
         """Such as ` · 13 a second · 6 s left`; empty while the rate is unknown."""
-        now, done = self._clock(), counts.succeeded + counts.failed
+        now, done = self._clock(), counts.done
         self._samples.append((now, done))
         while now - self._samples[0][0] > _WINDOW_SECONDS and len(self._samples) > 2:
             self._samples.popleft()

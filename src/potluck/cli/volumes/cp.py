@@ -11,8 +11,7 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import resolve_task_to_read
 from potluck.cli.terminal.live_line import Progress, report_progress, resumable_transfer
 from potluck.cli.terminal.screen import Screen, printable
-from potluck.local.option_values import parse_volume
-from potluck.model.blob import NamedFile, is_path
+from potluck.model.blob import NamedFile, check_volume_name, is_path
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.units import show_bytes, show_count
 
@@ -76,7 +75,7 @@ def _copied(places: list[Path], target: str) -> str:
 
 def _named(volume: str, path: str, sources: list[Path]) -> dict[str, Path]:
     """Paths in the volume: a folder if there are several sources or a slash at the end."""
-    parse_volume(volume, "VOLUME")
+    check_volume_name(volume)
     named: dict[str, Path] = {}
     for source in sources:
         if not source.is_file():

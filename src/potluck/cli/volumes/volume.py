@@ -11,8 +11,7 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.live_line import report_progress, resumable_transfer
 from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.local.option_values import parse_volume
-from potluck.model.blob import SHORT_VERSION
+from potluck.model.blob import SHORT_VERSION, check_volume_name
 from potluck.model.error import InvalidInput
 from potluck.model.units import parse_seconds, show_age, show_bytes, show_count, show_seconds
 from potluck.wire.volumes import VolumeDetails, VolumeFile, VolumeVersion, VolumeView
@@ -39,7 +38,7 @@ def put(
     data that none of my volumes has yet is sent. An interrupted put resumes when it is repeated.
     """
     screen = Screen(json)
-    parse_volume(name, "NAME")
+    check_volume_name(name)
     with connect(server) as potluck, resumable_transfer(screen) as line:
         progress = report_progress(screen, line, f"Sending {name}")
         result = potluck.volumes.put(name, *sources, on_progress=progress)

@@ -68,8 +68,7 @@ def result_html(result: "Result") -> str:
         "exit code": "" if result.exit_code is None else str(result.exit_code),
         "items": ""
         if task.items is None
-        else f"{task.items.succeeded + task.items.failed:,} of {task.items.total:,} done,"
-        f" {task.items.failed:,} failed",
+        else f"{task.items.done:,} of {task.items.total:,} done, {task.items.failed:,} failed",
         "cost": f"{result.cost:g} credits" if result.cost_micro else "",
         "kept until": "" if result.kept_until is None else f"{result.kept_until:%Y-%m-%d %H:%M %Z}",
     }

@@ -102,10 +102,11 @@ def _checked(word: str, presets: Presets) -> str:
     if _is_pattern(word):
         read_pattern(word)
         return word
-    near = difflib.get_close_matches(word, presets, 1)
+    known = sorted((*presets, OPEN, RAW))
+    near = difflib.get_close_matches(word, known, 1)
     meant = f"Did you mean {near[0]}? " if near else ""
     raise InvalidInput(
-        f"There is no network preset {word!r}.", f"{meant}There are: {', '.join(sorted(presets))}."
+        f"There is no network preset {word!r}.", f"{meant}There are: {', '.join(known)}."
     )
 
 

@@ -89,9 +89,11 @@ SELECT EXISTS (
 SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
     exit_code, reason, detail, started_at, finished_at, charge_micro, after_ids, waits_for,
     not_before, not_before > now() AS is_put_off,
-    start_before, expected_seconds, items, items_succeeded, items_failed, retry_of,
+    start_before, expected_seconds, items, items_succeeded, items_failed, retry_of, is_stream,
     (SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM unnest(pending) AS part)::integer
-        AS items_pending
+        AS items_pending,
+    (SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM unnest(cancelled) AS part)::integer
+        AS items_cancelled
 FROM tasks WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id
 ORDER BY id DESC
 

@@ -288,12 +288,17 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         items=None if row["items"] is None else _item_counts(row),
         retry_of=row["retry_of"],
         last_lines=attempts[-1].last_lines if state is TaskState.FAILED and attempts else "",
+        is_stream=row["is_stream"],
     )
 
 
 def _item_counts(row: Any) -> ItemCounts:
     return ItemCounts(
-        row["items"], row["items_pending"], row["items_succeeded"], row["items_failed"]
+        row["items"],
+        row["items_pending"],
+        row["items_succeeded"],
+        row["items_failed"],
+        row["items_cancelled"],
     )
 
 

@@ -24,7 +24,7 @@ from potluck.wire.consumer import Explanation
 from potluck.wire.own_machines import NodeExplanation
 from tests.server.flow.leading import leading
 from tests.server.flow.pool import Pool, done
-from tests.server.flow.schedule.arrays import give, succeeded
+from tests.server.flow.schedule.arrays import failed, give, succeeded
 
 
 async def explained(pool: Pool, task_id: TaskId) -> Explanation:
@@ -124,6 +124,15 @@ async def test_an_array_that_is_at_work_says_how_far_it_has_come(pool: Pool) -> 
     await pool.sql("UPDATE tasks SET pending = '{}'")
     said = await explained(pool, task.id)
     assert said.sentence == "It does not wait: 1 of 10 items is done, 9 run."
+
+
+async def test_an_array_that_succeeded_says_how_many_items_failed(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit(items=2, allow_failures=1, max_attempts=1)
+    grant = await give(pool, node, task.id, 0, 2)
+    await pool.report(node.node_id, succeeded(grant, 0), failed(grant, 1), done(grant))
+    said = await explained(pool, task.id)
+    assert said.sentence == "It does not wait: it has succeeded, but 1 of its items failed."
 
 
 async def test_a_reason_is_not_said_twice(pool: Pool) -> None:

@@ -23,7 +23,7 @@ from potluck.server.flow.submit import append, retry, submit
 from potluck.server.leader.memory import LeaderMemory
 from potluck.store.tasks import function_results, item_failures, streams
 from potluck.wire import item_file
-from potluck.wire.consumer import RetryTask, TaskView
+from potluck.wire.consumer import ItemCounts, RetryTask, TaskView
 from potluck.wire.provider import (
     AcquireLeases,
     CallPosition,
@@ -388,8 +388,8 @@ async def test_a_call_is_cancelled_wherever_it_is(pool: Pool) -> None:
     await pool.check()
     # The node did not know: the run counts without it.
     assert await pool.report(node_id, returned(grant, 1, 4)) == ["accepted"]
-    counts = (await pool.task(task_id)).items
-    assert counts is not None and counts.succeeded == 3
+    whole = await pool.task(task_id)
+    assert whole.is_stream and whole.items == ItemCounts(4, 0, 3, 0, cancelled=1)
     assert await pool.report(node_id, returned(grant, 1, 4)) == ["accepted"], "again"
     (result,) = (await results(pool, task_id)).results
     assert result.cancelled == [ItemRange(2, 3)]

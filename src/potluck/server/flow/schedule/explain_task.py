@@ -72,7 +72,7 @@ def _for_remaining_items(explanation: Explanation, items: ItemCounts | None) -> 
 
 
 def _progress(items: ItemCounts) -> str:
-    done = items.succeeded + items.failed
+    done = items.done
     running = items.total - items.pending - done
     parts = [f"{done:,} of {items.total:,} items {'is' if done == 1 else 'are'} done"]
     if running:
@@ -97,7 +97,9 @@ def _sentence(task: TaskView) -> str:
         case TaskState.RUNNING:
             return f"It does not wait: it runs on {where}."
         case TaskState.SUCCEEDED:
-            return "It does not wait: it has succeeded."
+            failed = 0 if task.items is None else task.items.failed
+            but = f", but {failed:,} of its items failed" if failed else ""
+            return f"It does not wait: it has succeeded{but}."
         case TaskState.FAILED | TaskState.CANCELLED | TaskState.EXPIRED:
             return f"It does not wait: it has ended, {task.state}{reason}."
 
