@@ -80,8 +80,9 @@ UPDATE volumes SET keep_versions = NULL, keep_seconds = NULL WHERE id = :volume_
 
 -- name: forget_ended_mounts
 -- Of removed versions: so the statements below need not look at every task that ever mounted one. Some
--- of each version at a time; no new task mounts it meanwhile.
-DELETE FROM task_volumes USING (
+-- of each version at a time; no new task mounts it meanwhile. What another transaction forgets already
+-- is skipped, so that the two never wait for each other.
+WITH ended AS (
     SELECT mounts.* FROM volume_versions JOIN volumes ON volumes.id = volume_id
     CROSS JOIN LATERAL (
         SELECT task_id, task_volumes.volume_id, task_volumes.version FROM task_volumes
@@ -91,9 +92,15 @@ DELETE FROM task_volumes USING (
     ) AS mounts JOIN tasks ON tasks.id = task_id
     WHERE removed_at IS NOT NULL AND finished_at IS NOT NULL
         AND (:account_id::text IS NULL OR volumes.account_id = :account_id)
-) AS ended
-WHERE task_volumes.task_id = ended.task_id AND task_volumes.volume_id = ended.volume_id
-    AND task_volumes.version = ended.version
+), forgotten AS (
+    SELECT task_volumes.task_id, task_volumes.volume_id, task_volumes.version
+    FROM task_volumes JOIN ended ON task_volumes.task_id = ended.task_id
+        AND task_volumes.volume_id = ended.volume_id AND task_volumes.version = ended.version
+    FOR UPDATE OF task_volumes SKIP LOCKED
+)
+DELETE FROM task_volumes USING forgotten
+WHERE task_volumes.task_id = forgotten.task_id AND task_volumes.volume_id = forgotten.volume_id
+    AND task_volumes.version = forgotten.version
 
 -- name: removable
 -- Removed, and of no task that has not ended.

@@ -1,5 +1,7 @@
 """An ordinary user with Podman has containers without set-up; Podman ends with the provider."""
 
+import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -92,6 +94,20 @@ async def test_names_that_other_users_took_are_no_obstacle(
     leftover.mkdir()
     assert PodmanService("podman", parent).socket.exists()
     assert not leftover.exists()
+
+
+async def test_a_service_that_cannot_start_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    service = PodmanService("podman", tmp_path)
+    for _ in range(2):
+        reader, writer = await asyncio.open_unix_connection(service.socket)
+        assert await asyncio.wait_for(reader.read(), 10) == b"", "refused, not left waiting"
+        writer.close()
 
 
 def services_of(home: Path) -> list[str]:

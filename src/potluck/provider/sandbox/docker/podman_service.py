@@ -68,6 +68,14 @@ class PodmanService:
         self._serving = asyncio.create_task(self._serve())
 
     async def _serve(self) -> None:
+        try:
+            await self._run_podman()
+        except OSError as error:  # such as too many processes: later it may start
+            log.warning("podman_failed", error=one_line(str(error)))
+            self._refuse_waiting()
+        self._await_connection()
+
+    async def _run_podman(self) -> None:
         descriptor = self._listener.fileno()
         # A file: processes that Podman leaves for its containers would keep a pipe open.
         errors = self.socket.with_name("errors")
@@ -85,7 +93,6 @@ class PodmanService:
             text = errors.read_text(errors="replace")[-_ERROR_CHARACTERS:]
             log.warning("podman_failed", error=one_line(text))
             self._refuse_waiting()
-        self._await_connection()
 
     def _refuse_waiting(self) -> None:
         """Otherwise their clients would wait, and Podman would be started again for them."""
