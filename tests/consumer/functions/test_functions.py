@@ -299,11 +299,15 @@ def test_other_pythons_are_reported_before_anything_is_sent(
 ) -> None:
     monkeypatch.setattr("potluck.consumer.functions.dispatch.PYTHON", "3.99")
     with Potluck(server.url, server.token) as client:
+        before = client.tasks.list()
         far = potluck.task(square).using(client=client)
         with pytest.raises(
             InvalidInput, match=r"This is Python 3\.99, and the pool has only Python 3"
         ):
-            far.submit(1)
+            far.submit(1).result(30)
+        with pytest.raises(InvalidInput, match=r"This is Python 3\.99"):
+            next(far.map([1]))
+        assert client.tasks.list() == before
 
 
 def test_many_threads_submit_at_once(node: StandIn, remote: Square) -> None:

@@ -18,7 +18,13 @@ from potluck.consumer.functions import collector
 from potluck.consumer.functions.dispatch import Fetches, UploadedFunction
 from potluck.consumer.functions.sender import Submission, SubmitQueue
 from potluck.model.blob import BlobRef, Value
-from potluck.model.error import BadSettings, InvalidInput, PotluckError, Unavailable
+from potluck.model.error import (
+    BadSettings,
+    InvalidInput,
+    PotluckError,
+    ServerUnreachable,
+    Unavailable,
+)
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskRequest, TaskState
 from potluck.model.task_spec import FunctionSpec
@@ -35,7 +41,7 @@ from potluck.wire.results import (
     TaskResult,
     TasksSubmitted,
 )
-from tests.consumer.fake_server import FakeServer, Request, Scene, hang_up, refuses, says
+from tests.consumer.fake_server import FakeServer, Request, Scene, a_task, hang_up, refuses, says
 from tests.consumer.test_client import HASTE
 from tests.processes import await_true
 
@@ -345,6 +351,34 @@ def test_a_server_that_is_away_for_a_while_costs_no_result(
 ) -> None:
     server.plays(RESULTS, hang_up(), refuses(BUSY), _results(), _results(_over(TASK_ID, 7)))
     assert potluck.task(add).using(client=client).submit(1).result(10) == 7
+
+
+@pytest.mark.parametrize("knows_streams", [True, False])
+def test_a_server_that_is_away_at_the_first_call_costs_no_result(
+    server: FakeServer, client: Potluck, knows_streams: bool
+) -> None:
+    server.plays("/v1/nodes", *[hang_up()] * (HASTE.tries + 1), refuses(BUSY), says(NodeList([])))
+    if knows_streams:
+        server.plays("/v1/tasks", says(a_task(id=TASK_ID), 201))
+    server.plays(RESULTS, _results(_items(TASK_ID, 7)))
+    function = potluck.task(add).using(client=client)
+    if knows_streams:
+        assert function.submit(1).result(10) == 7
+    else:
+        assert list(function.map([1])) == [7]
+
+
+def test_a_server_that_stays_away_is_reported_by_the_result(server: FakeServer) -> None:
+    server.plays("/v1/nodes", hang_up())
+    with Potluck(server.url, "secret", replace(HASTE, give_up_seconds=0.1)) as client:
+        function = potluck.task(add).using(client=client)
+        future, results = function.submit(1), function.map([1])
+        with pytest.raises(ServerUnreachable, match="Nothing answers") as raised:
+            future.result(10)
+        assert "POTLUCK_URL" in raised.value.hint and "--server URL" in raised.value.hint
+        with pytest.raises(ServerUnreachable):
+            next(results)
+    assert not _sent(server, BATCH) and not _sent(server, "/v1/tasks")
 
 
 def test_an_unknown_task_is_reported_and_the_others_continue(

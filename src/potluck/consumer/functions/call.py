@@ -82,7 +82,6 @@ class FunctionOrder:
 
     def request(self, dispatch: Dispatch, inputs: Value, items: int | None = None) -> TaskRequest:
         options = self.options
-        dispatch.check_python()
         spec = replace(
             options.spec,
             name=replace_deceiving(self.code.name, "?")[:200] or "function",

@@ -22,8 +22,8 @@ from potluck.consumer.functions.call_stream import (
     CallStream,
     WaitingCall,
 )
-from potluck.consumer.functions.sender import Submission
-from potluck.consumer.http.transport import call_api, get_requested_pause
+from potluck.consumer.functions.sender import Submission, persist
+from potluck.consumer.http.transport import call_api
 from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.error import BadSettings, Conflict, Internal, InvalidInput, PotluckError
 from potluck.model.task_spec import FunctionSpec
@@ -183,6 +183,7 @@ class CallSender:
 
     def _deliver(self, calls: list[WaitingCall]) -> None:
         """Appends to the open stream, or opens the next one."""
+        self._persist(self._dispatch.check_python)
         channel, listeners = calls[0].channel, [call.listener for call in calls]
         inputs = item_file.pack([call.arguments for call in calls])
         stream = channel.stream
@@ -262,18 +263,7 @@ class CallSender:
             self._dispatch.sender.put(Submission(request, listener))
 
     def _persist(self, send: Callable[[], T]) -> T:
-        """Until there is an answer: both requests are safe to repeat."""
-        patience = self._transport.patience
-        give_up_at = time.monotonic() + patience.give_up_seconds
-        failures = 0
-        while True:
-            try:
-                return send()
-            except PotluckError as error:
-                failures += 1
-                if not error.retryable or time.monotonic() > give_up_at or self._is_closed:
-                    raise
-                time.sleep(patience.pause_seconds(failures, get_requested_pause(error)))
+        return persist(send, self._transport.patience, lambda: self._is_closed)
 
 
 def _tell_sent(stream: CallStream, start: int, listeners: Sequence[CallListener]) -> None:

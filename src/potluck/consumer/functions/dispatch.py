@@ -119,7 +119,7 @@ class Dispatch:
 
     def __init__(self, client: Potluck):
         self.client = client
-        self.sender = SubmitQueue(client.transport)
+        self.sender = SubmitQueue(client.transport, self.check_python)
         self.collector = Collector(client.transport)
         self.calls = CallSender(self)
         self.fetches = Fetches()
@@ -194,7 +194,10 @@ class Dispatch:
         return self._wallet
 
     def check_python(self) -> None:
-        """Before the first task, checks that a node has this Python: pickles need the same one."""
+        """Before the first task, checks that a node has this Python: pickles need the same one.
+
+        The threads that send call it, so that callers do not wait for the server.
+        """
         if self._is_python_checked:
             return
         versions = {

@@ -8,14 +8,14 @@ are faster than the network wait in `put`.
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import uuid4
 
 from msgspec import Struct
 
-from potluck.consumer.http.transport import Transport, call_api, get_requested_pause
+from potluck.consumer.http.transport import Patience, Transport, call_api, get_requested_pause
 from potluck.model.error import BadSettings, Internal, InvalidInput, PotluckError, by_code
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest
@@ -25,6 +25,8 @@ from potluck.wire.codec import encode_request
 from potluck.wire.consumer import TaskView
 from potluck.wire.response import decode_response, not_potluck
 from potluck.wire.results import MOST_SUBMITTED, SubmitTasks, Submitted, TasksSubmitted
+
+T = TypeVar("T")
 
 _LIST_BYTES = 4 * 2**20
 _MOST_WAITING = 10_000
@@ -51,8 +53,12 @@ class Submission(Struct, eq=False):
 
 
 class SubmitQueue:
-    def __init__(self, transport: Transport):
+    """The thread that sends submissions. `check` is called before each batch, and refuses it by
+    raising an error."""
+
+    def __init__(self, transport: Transport, check: Callable[[], None] = lambda: None):
         self._transport = transport
+        self._check = check
         self._turn = threading.Condition()
         self._waiting: deque[Submission] = deque()
         self._waiting_bytes = 0
@@ -151,6 +157,13 @@ class SubmitQueue:
 
     def _send(self, submissions: list[Submission]) -> None:
         try:
+            self._persist(self._check)
+        except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+            refusal = error if isinstance(error, PotluckError) else _internal(error)
+            for submission in submissions:
+                submission.addressee.refused(refusal)
+            return
+        try:
             outcomes = self._outcomes(_encoded(submissions), len(submissions))
         except Exception as error:  # noqa: BLE001 - no caller may wait for ever
             refusal = error if isinstance(error, PotluckError) else _internal(error)
@@ -169,21 +182,18 @@ class SubmitQueue:
     def _outcomes(self, body: bytes, number: int) -> list[Submitted]:
         """Sends the batch under one key until there is a response."""
         route, headers = routes.SUBMIT_TASKS, {"Idempotency-Key": uuid4().hex}
-        patience = self._transport.patience
-        give_up_at = time.monotonic() + patience.give_up_seconds
-        failures = 0
-        while True:
-            try:
-                data = self._transport.call(route.method, route.url(), body, headers)
-                response = decode_response(data, TasksSubmitted, self._transport.url)
-                if len(response.tasks) != number:
-                    raise not_potluck(self._transport.url, "its response is for another batch")
-                return response.tasks
-            except PotluckError as error:
-                failures += 1
-                if not error.retryable or time.monotonic() > give_up_at or self._is_closed:
-                    raise
-                time.sleep(patience.pause_seconds(failures, get_requested_pause(error)))
+
+        def send() -> list[Submitted]:
+            data = self._transport.call(route.method, route.url(), body, headers)
+            response = decode_response(data, TasksSubmitted, self._transport.url)
+            if len(response.tasks) != number:
+                raise not_potluck(self._transport.url, "its response is for another batch")
+            return response.tasks
+
+        return self._persist(send)
+
+    def _persist(self, send: Callable[[], T]) -> T:
+        return persist(send, self._transport.patience, lambda: self._is_closed)
 
     def _cancel(self) -> None:
         with self._turn:
@@ -194,6 +204,20 @@ class SubmitQueue:
         with self._turn:
             self._to_cancel.popleft()
             self._turn.notify_all()
+
+
+def persist(send: Callable[[], T], patience: Patience, is_closed: Callable[[], bool]) -> T:
+    """Calls `send`, which must be safe to repeat, until there is an answer or patience ends."""
+    give_up_at = time.monotonic() + patience.give_up_seconds
+    failures = 0
+    while True:
+        try:
+            return send()
+        except PotluckError as error:
+            failures += 1
+            if not error.retryable or time.monotonic() > give_up_at or is_closed():
+                raise
+            time.sleep(patience.pause_seconds(failures, get_requested_pause(error)))
 
 
 def _encoded(submissions: Sequence[Submission]) -> bytes:

@@ -317,7 +317,7 @@ def translate_error(error: PotluckError | HTTPError, url: str) -> PotluckError:
         )
     return ServerUnreachable(
         f"Nothing answers at {url}: is the server running?",
-        "Start it with `potluck up`, or choose another with --server URL.",
+        "Start it with `potluck up`, or choose another: POTLUCK_URL, or --server URL of a command.",
     )
 
 
