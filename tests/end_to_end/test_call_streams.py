@@ -151,7 +151,7 @@ def test_a_killed_provider_tells_which_calls_it_may_have_run(tmp_path: Path) -> 
         stream = client.tasks.get(call.task_id.split("#")[0])
     first, *later = stream.attempts
     assert (first.reason, len(later)) == (EndReason.NODE_RESTARTED, 1)
-    assert first.detail.endswith("It may have run #1 to #1, which run again.")
+    assert first.detail.endswith("attempt. It may have run #1 to #1, which run again.")
 
 
 class Killed:

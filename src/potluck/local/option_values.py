@@ -55,7 +55,9 @@ class ValueKind(Struct, frozen=True):
 
 
 def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str) or not value:
+    if value == "":
+        raise InvalidInput(f"{name} must not be empty.", "Write a value, or leave the option out.")
+    if not isinstance(value, str):
         raise InvalidInput(f"{name} must be a string.", "Write it in quotes.")
     return value
 
@@ -167,6 +169,10 @@ def _pairs(value: Any, name: str) -> list[str]:
     if not isinstance(value, Mapping):
         return _texts(value, name)
     for key, item in value.items():
+        if "=" in str(key):  # joined, the value would begin there
+            raise InvalidInput(
+                f"{name}: {key!r} is not the name of a variable.", 'Write it like {"SEED": "42"}.'
+            )
         if not isinstance(item, str) and not _is_number(item):
             raise InvalidInput(f"{name}: {key} must be a string or a number.", "Put it in quotes.")
     return [f"{key}={item}" for key, item in value.items()]

@@ -284,7 +284,12 @@ def find_option(name: str, sources: OptionSource) -> TaskOption:
     option = _NAMES.get(name.replace("_", "-"))
     if option is not None and option.sources & sources:
         return option
-    near = difflib.get_close_matches(name.replace("_", "-"), OPTIONS, 1)
+    if option is not None and option.name == "python":  # the one source without it is Python
+        raise InvalidInput(
+            f"There is no option {name!r}.", "A function runs on the version of your own Python."
+        )
+    names = [row.name for row in OPTIONS.values() if row.sources & sources]
+    near = difflib.get_close_matches(name.replace("_", "-"), names, 1)
     meant = _MEANT.get(name) or next(iter(near), None)
     hint = f"Did you mean {meant}? {PAGE}" if meant else PAGE
     raise InvalidInput(f"There is no option {name!r}.", hint)

@@ -62,7 +62,7 @@ class Recovered(Struct, frozen=True):
         reason, taken = EndReason.NODE_RESTARTED, self.taken
         detail = reason.facts.meaning
         if taken is not None:
-            detail += f" It may have run #{taken.start} to #{taken.end - 1}, which run again."
+            detail += f". It may have run #{taken.start} to #{taken.end - 1}, which run again."
         return Finished(self.lease, reason, detail=detail)
 
 

@@ -33,7 +33,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"trust": ["x"]}, "trust is not a wallet address: 0x and 40 hexadecimal digits."),
     ({"env": {"a b": "c"}}, "env 'a b=c' is not NAME=value."),
     ({"env": {"a": []}}, "env: a must be a string or a number."),
-    ({"dependencies": [""]}, "dependencies must be a string."),
+    ({"dependencies": [""]}, "dependencies must not be empty."),
+    ({"name": ""}, "name must not be empty."),
+    ({"env": {"A=B": "1"}}, "env: 'A=B' is not the name of a variable."),
     ({"secret": {"TOKEN": object()}}, "The value of a secret must be a string."),
     ({"secret": {"a b": "c"}}, "that is the name of a variable: letters, digits and _."),
     ({"secret": 1}, "secret must be a string."),
@@ -52,6 +54,13 @@ def test_a_mistake_is_reported_where_it_is_made(wishes: dict[str, Any], sentence
     with pytest.raises(InvalidInput) as raised:
         potluck.task(**wishes)
     assert sentence in raised.value.detail
+
+
+def test_a_version_of_python_cannot_be_chosen_for_a_function() -> None:
+    wishes: dict[str, Any] = {"python": "3.12"}
+    with pytest.raises(InvalidInput, match="There is no option 'python'") as raised:
+        potluck.task(**wishes)
+    assert raised.value.hint == "A function runs on the version of your own Python."
 
 
 def test_words_become_what_the_server_understands() -> None:
