@@ -187,10 +187,10 @@ PARTS = {
     "resources": [
         "devices(cursor?, *, kind?, model?, free_milli?, memory_bytes?, "
         "max_price_micro_per_hour?, vendor?, labels?, min_reliability?, limit?)",
+        "market()",
         "node(node_id)",
         "nodes()",
         "pool()",
-        "prices(model?)",
     ],
     "results": [
         "get(task_id, *, allow_pickle?, from_wallets?, max_result_bytes?)",
@@ -222,7 +222,7 @@ PARTS = {
     ],
     "volumes": [
         "add(name, added, on_progress?)",
-        "fetch(name, directory, path?, version?, on_progress?)",
+        "fetch(name, directory, path?, version?, on_progress?, *, as_file?)",
         "files(name, version?)",
         "get(name)",
         "keep(name, *, versions?, seconds?)",

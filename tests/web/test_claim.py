@@ -66,7 +66,7 @@ def sign(key: bytes, claim: dict[str, Any], **changes: Any) -> bytes:
 def check_refusals(pool: BrowserPool, server: ServerProcess) -> None:
     """Nothing but the own claim, signed by the own wallet, is sent."""
     client = server.client(server.sign_in(server.wallet))
-    fees, proof = client.post("/v1/me/rewards/claim/fees", {}), client.get("/v1/me/rewards/claim")
+    fees, proof = client.get("/v1/me/rewards/claim/fees"), client.get("/v1/me/rewards/claim")
     leaf = RewardLeaf(proof["account"], proof["token"], int(proof["cumulative_units"]))
     root, *nodes = (bytes.fromhex(each[2:]) for each in (proof["root"], *proof["proof"]))
     claim = {

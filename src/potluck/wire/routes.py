@@ -65,7 +65,7 @@ OWN_EPOCHS = Route("GET", "/v1/me/rewards/epochs")
 OWN_STATEMENT = Route("GET", "/v1/me/rewards/epochs/{epoch}")
 OWN_PAYOUTS = Route("GET", "/v1/me/rewards/payouts")
 CLAIM_PROOF = Route("GET", "/v1/me/rewards/claim")
-CLAIM_FEES = Route("POST", "/v1/me/rewards/claim/fees")
+CLAIM_FEES = Route("GET", "/v1/me/rewards/claim/fees")
 SEND_CLAIM = Route("POST", "/v1/me/rewards/claim")
 SIGNER = Route("GET", "/v1/signer")
 

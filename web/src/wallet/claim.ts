@@ -27,7 +27,7 @@ export async function claim(signer: Signer, proof: Schemas["ClaimProof"]): Promi
     throw new Problem(`This is the keystore of ${address}.`, `Open that of your account, ${proof.account}.`);
   }
   // The key has no node of its own: the server says what to sign around the claim, and sends it.
-  const fees = await value(api.POST("/v1/me/rewards/claim/fees"));
+  const fees = await value(api.GET("/v1/me/rewards/claim/fees"));
   const transaction = await signer.signTransaction({
     chainId: proof.chain_id,
     to: proof.contract,

@@ -73,7 +73,6 @@ async def claim_proof(request: CallerRequest, services: Services) -> ClaimProof:
     "Get the fees of your claim",
     response=ClaimFees(4, 96_000, "21000000000", "1000000000"),
     errors=(Conflict, NotFound, Unavailable),
-    status_code=200,
     is_timed=False,
 )
 async def claim_fees(request: CallerRequest, services: Services) -> ClaimFees:
