@@ -50,7 +50,7 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
         (
             "explain",
             "tasks.explain:explain",
-            "Show why a task or an item (TASK#N) waits, what would help, and when it may start.",
+            "Show why a task waits, what would help, and when it may start.",
         ),
         ("attempts", "tasks.attempts:attempts", "List the attempts of a task, newest first."),
         (

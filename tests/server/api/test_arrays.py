@@ -51,7 +51,7 @@ def test_an_array_shows_how_far_it_is_and_what_failed(server: ServerProcess) -> 
     me, somebody = server.client(), server.client(server.sign_in(Wallet("looks at arrays")))
     said = {"spec": SPEC, "items": 9, "expected_seconds": 2, "delay_seconds": 3600}
     task = me.post("/v1/tasks", said, Idempotency_Key="an array")
-    assert task["items"] == {"total": 9, "pending": 9, "succeeded": 0, "failed": 0}
+    assert task["items"] == {"total": 9, "pending": 9, "succeeded": 0, "failed": 0, "cancelled": 0}
     assert (task["waiting"]["code"], task["expected_seconds"]) == ("delayed", 2)
     assert me.post("/v1/tasks", said, Idempotency_Key="an array")["id"] == task["id"]
     other = me.post("/v1/tasks", {**said, "items": 8}, Idempotency_Key="an array")

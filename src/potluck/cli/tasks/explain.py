@@ -14,7 +14,10 @@ from potluck.wire.consumer import Explanation, MountedVolume
 def explain(
     task: NewestTaskArgument = None, server: ServerOption = None, json: JsonOption = False
 ) -> None:
-    """Show why a task or an item (TASK#N) waits, what would help, and when it may start."""
+    """Show why a task waits, what would help, and when it may start.
+
+    TASK#N explains one item of an array, or one call.
+    """
     screen = Screen(json)
     with connect(server) as potluck:
         explanation = potluck.tasks.explain(resolve_task_to_read(potluck, task, screen))

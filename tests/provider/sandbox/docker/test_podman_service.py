@@ -84,13 +84,18 @@ async def test_its_socket_stays_when_a_sandbox_is_tried_again(tmp_path: Path) ->
     assert service.socket.exists()
 
 
-async def test_names_that_other_users_took_are_no_obstacle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    parent = tmp_path / "sandbox"
-    (tmp_path / f"{socket_prefix(parent)}taken").symlink_to(tmp_path / "nowhere")
-    leftover = tmp_path / f"{socket_prefix(parent)}leftover"
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The temporary directory of the test alone, whose path leaves room for a socket."""
+    with tempfile.TemporaryDirectory() as directory:
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        yield Path(directory)
+
+
+async def test_names_that_other_users_took_are_no_obstacle(temporary: Path) -> None:
+    parent = temporary / "sandbox"
+    (temporary / f"{socket_prefix(parent)}taken").symlink_to(temporary / "nowhere")
+    leftover = temporary / f"{socket_prefix(parent)}leftover"
     leftover.mkdir()
     assert PodmanService("podman", parent).socket.exists()
     assert not leftover.exists()
