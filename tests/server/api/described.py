@@ -17,11 +17,11 @@ from potluck.server.settings import ServerSettings
 @cache
 def _app() -> Litestar:
     settings = ServerSettings(data_directory=Path("unused"))
-    nothing: list[Any] = [None] * (len(Services.__struct_fields__) - 1)
+    other_services: list[Any] = [None] * (len(Services.__struct_fields__) - 1)
     with warnings.catch_warnings():
         # What the framework will do otherwise in its next major version.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return make_app(Services(settings, *nothing))
+        return make_app(Services(settings, *other_services))
 
 
 @cache
@@ -35,5 +35,7 @@ def application() -> list[Described]:
 
 def operations() -> dict[str, dict[str, Any]]:
     """By name, as the document tells them."""
-    every = [said for methods in document()["paths"].values() for said in methods.values()]
-    return {said["operationId"]: said for said in every}
+    all_operations = [
+        operation for methods in document()["paths"].values() for operation in methods.values()
+    ]
+    return {operation["operationId"]: operation for operation in all_operations}

@@ -15,13 +15,13 @@ class Hooked:
 
 @contextmanager
 def hooked() -> Iterator[Hooked]:
-    found = Hooked()
+    receiver = Hooked()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.got.append((dict(self.headers.items()), body))
-            self.send_response(found.status)
+            receiver.got.append((dict(self.headers.items()), body))
+            self.send_response(receiver.status)
             self.end_headers()
             self.wfile.write(b"thank you")
 
@@ -31,9 +31,9 @@ def hooked() -> Iterator[Hooked]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    found.url = f"http://127.0.0.1:{server.server_port}/hook"
+    receiver.url = f"http://127.0.0.1:{server.server_port}/hook"
     try:
-        yield found
+        yield receiver
     finally:
         server.shutdown()
         server.server_close()

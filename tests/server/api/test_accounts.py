@@ -42,8 +42,8 @@ def test_an_account_chooses_to_consume_and_to_provide_but_not_to_rule(
 def test_an_admin_keeps_that_role_whatever_else_they_choose(server: ServerProcess) -> None:
     operator = server.client()
     assert operator.put("/v1/me/roles", {"roles": ["consumer"]})["roles"] == ["admin", "consumer"]
-    everything = ["admin", "consumer", "provider"]
-    assert operator.put("/v1/me/roles", {"roles": everything})["roles"] == everything
+    all_roles = ["admin", "consumer", "provider"]
+    assert operator.put("/v1/me/roles", {"roles": all_roles})["roles"] == all_roles
 
 
 def test_an_admin_acts_until_the_role_is_removed(server: ServerProcess) -> None:
@@ -68,34 +68,38 @@ def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> No
     operator, (ann, ann_id) = server.client(), signed_in(server, "with a quota")
     assert ann.get("/v1/me")["quota"]["weight"] == 1
     path = f"/v1/accounts/{ann_id}/quota"
-    wanted = {
+    quota = {
         "weight": 2.5,
         "max_running_devices": 4,
         "max_queued_tasks": 1,
         "max_priority": 10,
         "max_blob_bytes": 1000,
     }
-    assert status(ann, "PUT", path, json.dumps(wanted).encode()) == 403
-    assert status(operator, "PUT", path, json.dumps(wanted).encode()) == 204
-    assert ann.get("/v1/me")["quota"] == wanted
-    (shown,) = [
-        each for each in operator.get("/v1/accounts?limit=1000")["accounts"] if each["id"] == ann_id
+    assert status(ann, "PUT", path, json.dumps(quota).encode()) == 403
+    assert status(operator, "PUT", path, json.dumps(quota).encode()) == 204
+    assert ann.get("/v1/me")["quota"] == quota
+    (account,) = [
+        account
+        for account in operator.get("/v1/accounts?limit=1000")["accounts"]
+        if account["id"] == ann_id
     ]
-    assert shown["quota"] == wanted
+    assert account["quota"] == quota
     large = {"blob": {"sha256": "a" * 64, "size_bytes": 1001}}
     assert ann.post("/v1/uploads", large)["code"] == "quota_exceeded"
     waits = {"memory_bytes": 2**50}
     ann.submit("print(1)", requirements=waits)
     spec = {"kind": "script", "filename": "a.py", "source": "1"}
-    refused = ann.post("/v1/tasks", {"spec": spec, "requirements": waits})
-    assert (refused["status"], refused["code"]) == (403, "quota_exceeded")
+    response = ann.post("/v1/tasks", {"spec": spec, "requirements": waits})
+    assert (response["status"], response["code"]) == (403, "quota_exceeded")
     assert status(operator, "PUT", path, b"{}") == 204, "as everybody again"
     assert ann.post("/v1/uploads", large)["parts_done"] == 0
     assert ann.get("/v1/me")["used_blob_bytes"] == 4096, "a file counts as that at least"
     ann.submit("print(1)", requirements=waits)
-    told = [each for each in operator.get("/v1/audit")["entries"] if each["kind"] == "quota_set"]
-    assert [each["subject"] for each in told[:2]] == [ann_id, ann_id]
-    assert told[1]["detail"] == {
+    changes = [
+        entry for entry in operator.get("/v1/audit")["entries"] if entry["kind"] == "quota_set"
+    ]
+    assert [change["subject"] for change in changes[:2]] == [ann_id, ann_id]
+    assert changes[1]["detail"] == {
         "weight": "2.5",
         "max_running_devices": "4",
         "max_queued_tasks": "1",
@@ -131,9 +135,9 @@ def test_a_suspended_account_is_out_at_the_next_call(server: ServerProcess) -> N
     body = b'{"reason":"mining"}'
     assert status(operator, "POST", f"/v1/accounts/{ann_id}/suspend", body) == 204
     for api in (ann, server.client(key)):
-        refused = api.get("/v1/tasks")
-        assert (refused["status"], refused["code"]) == (403, "account_suspended")
-        assert "mining" in refused["detail"]
+        response = api.get("/v1/tasks")
+        assert (response["status"], response["code"]) == (403, "account_suspended")
+        assert "mining" in response["detail"]
     wallet = Wallet("to be suspended")
     challenge = ann.post("/v1/auth/challenge", {})
     assert ann.post("/v1/auth/login", wallet.answer(challenge))["code"] == "account_suspended"
@@ -172,20 +176,20 @@ async def put_balance(url: str, account_id: str, available_micro: int) -> None:
 
 def test_a_key_carries_its_scopes_and_no_more(server: ServerProcess) -> None:
     ann, _ = signed_in(server, "with a key")
-    made = ann.post("/v1/me/keys", {"name": "reader", "scopes": ["tasks:read"]})
-    key = server.client(made["secret"])
+    created = ann.post("/v1/me/keys", {"name": "reader", "scopes": ["tasks:read"]})
+    key = server.client(created["secret"])
     assert key.call("GET", "/v1/tasks").status == 200
     for method, path in (("GET", "/v1/me/ledger"), ("GET", "/v1/nodes"), ("POST", "/v1/me/keys")):
         assert key.call(method, path, b"{}" if method == "POST" else None).status == 403, path
-    assert made["secret"] not in str(ann.get("/v1/me/keys"))
-    assert [each["name"] for each in ann.get("/v1/me/keys")["keys"]] == ["reader"]
+    assert created["secret"] not in str(ann.get("/v1/me/keys"))
+    assert [key["name"] for key in ann.get("/v1/me/keys")["keys"]] == ["reader"]
 
 
 @pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\u2066", "\u0007", "\u2028"])
 def test_a_name_reads_as_it_is(server: ServerProcess, sign: str) -> None:
     ann, _ = signed_in(server, "with a key")
-    made = ann.post("/v1/me/keys", {"name": f"abc{sign}def", "scopes": ["tasks:read"]})
-    assert made["status"] == 400
+    response = ann.post("/v1/me/keys", {"name": f"abc{sign}def", "scopes": ["tasks:read"]})
+    assert response["status"] == 400
 
 
 @pytest.mark.parametrize("scope", ["admin", "account:write", "node", "everything"])
@@ -196,12 +200,12 @@ def test_a_key_cannot_have_scopes_that_need_a_wallet(server: ServerProcess, scop
 
 def test_a_revoked_key_is_worth_nothing(server: ServerProcess) -> None:
     ann, _ = signed_in(server, "revokes a key")
-    made = ann.post("/v1/me/keys", {"name": "x", "scopes": ["tasks:read"]})
-    path = f"/v1/me/keys/{made['key']['id']}"
+    created = ann.post("/v1/me/keys", {"name": "x", "scopes": ["tasks:read"]})
+    path = f"/v1/me/keys/{created['key']['id']}"
     stranger, _ = signed_in(server, "somebody else")
     assert stranger.call("DELETE", path).status == 404
     assert ann.call("DELETE", path).status == 204
-    assert server.client(made["secret"]).call("GET", "/v1/tasks").status == 401
+    assert server.client(created["secret"]).call("GET", "/v1/tasks").status == 401
     assert ann.call("DELETE", path).status == 404
 
 
@@ -215,44 +219,44 @@ def invited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
 def login(server: ServerProcess, name: str, invite: str | None = None) -> dict[str, Any]:
     api = server.client("")
     body = Wallet(name).answer(api.post("/v1/auth/challenge", {}))
-    answer: dict[str, Any] = api.post(
+    response: dict[str, Any] = api.post(
         "/v1/auth/login", body if invite is None else {**body, "invite": invite}
     )
-    return answer
+    return response
 
 
 def test_a_stranger_needs_an_invite(invited: ServerProcess) -> None:
     assert login(invited, "stranger")["code"] == "registration_closed"
     assert login(invited, "stranger", "potluck_invite_guess")["code"] == "registration_closed"
     offer = {"roles": ["provider"], "credit_micro": 5_000_000, "uses": 2}
-    made = invited.client().post("/v1/invites", offer)
+    invite = invited.client().post("/v1/invites", offer)
     for name in ("one", "two"):
-        tokens = login(invited, name, made["code"])
+        tokens = login(invited, name, invite["code"])
         me = invited.client(tokens["access_token"]).get("/v1/me")
         assert (me["roles"], me["available_micro"]) == (["provider"], 5_000_000)
-    assert login(invited, "three", made["code"])["code"] == "registration_closed", "used up"
+    assert login(invited, "three", invite["code"])["code"] == "registration_closed", "used up"
     assert "access_token" in login(invited, "one"), "who has an account needs none"
-    again = invited.client().post("/v1/invites", {"credit_micro": 1})
-    assert "access_token" in login(invited, "one", again["code"])
-    left = [each["uses_left"] for each in invited.client().get("/v1/invites")["invites"]]
-    assert left == [1], "an account that is there already uses none up"
+    second_invite = invited.client().post("/v1/invites", {"credit_micro": 1})
+    assert "access_token" in login(invited, "one", second_invite["code"])
+    uses_left = [invite["uses_left"] for invite in invited.client().get("/v1/invites")["invites"]]
+    assert uses_left == [1], "an account that is there already uses none up"
 
 
 def test_a_wallet_that_comes_in_twice_at_once_uses_one_invite(invited: ServerProcess) -> None:
-    made = invited.client().post("/v1/invites", {"uses": 8, "credit_micro": 3})
+    invite = invited.client().post("/v1/invites", {"uses": 8, "credit_micro": 3})
     with ThreadPoolExecutor(8) as threads:
-        tokens = list(threads.map(lambda _: login(invited, "twins", made["code"]), range(8)))
-    assert len({each["account_id"] for each in tokens}) == 1
+        tokens = list(threads.map(lambda _: login(invited, "twins", invite["code"]), range(8)))
+    assert len({token["account_id"] for token in tokens}) == 1
     assert invited.client(tokens[0]["access_token"]).get("/v1/me")["available_micro"] == 3
-    listed = {each["id"]: each for each in invited.client().get("/v1/invites")["invites"]}
-    assert listed[made["invite"]["id"]]["uses_left"] == 7
+    invites = {invite["id"]: invite for invite in invited.client().get("/v1/invites")["invites"]}
+    assert invites[invite["invite"]["id"]]["uses_left"] == 7
 
 
 def test_a_revoked_invite_is_refused(invited: ServerProcess) -> None:
     operator = invited.client()
-    made = operator.post("/v1/invites", {})
-    assert operator.call("DELETE", f"/v1/invites/{made['invite']['id']}").status == 204
-    assert login(invited, "late", made["code"])["code"] == "registration_closed"
+    invite = operator.post("/v1/invites", {})
+    assert operator.call("DELETE", f"/v1/invites/{invite['invite']['id']}").status == 204
+    assert login(invited, "late", invite["code"])["code"] == "registration_closed"
 
 
 def test_a_closed_pool_refuses_new_accounts(tmp_path_factory: pytest.TempPathFactory) -> None:

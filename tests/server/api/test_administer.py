@@ -22,8 +22,8 @@ def audited(operator: Api, kind: str, subject: str) -> list[dict[str, Any]]:
 
 
 def account(operator: Api, account_id: str) -> dict[str, Any]:
-    listed = operator.get("/v1/accounts?limit=1000")["accounts"]
-    return next(row for row in listed if row["id"] == account_id)
+    accounts = operator.get("/v1/accounts?limit=1000")["accounts"]
+    return next(row for row in accounts if row["id"] == account_id)
 
 
 def test_an_account_has_a_label_that_is_unique_and_for_admins(server: ServerProcess) -> None:
@@ -33,10 +33,10 @@ def test_an_account_has_a_label_that_is_unique_and_for_admins(server: ServerProc
     assert status(operator, "PUT", path, b'{"label":" Ada (robotics) "}') == 204
     assert account(operator, ann_id)["label"] == "Ada (robotics)"
     assert "Ada" not in json.dumps(ann.get("/v1/me"))
-    taken = b'{"label":"ADA (robotics)"}'
-    assert status(operator, "PUT", f"/v1/accounts/{ben_id}/label", taken) == 409
-    for refused in (b'{"label":"0xAda"}', b'{"label":"account_1"}', b'{"label":"a\\u0007"}'):
-        assert status(operator, "PUT", path, refused) == 400, refused
+    taken_label = b'{"label":"ADA (robotics)"}'
+    assert status(operator, "PUT", f"/v1/accounts/{ben_id}/label", taken_label) == 409
+    for label in (b'{"label":"0xAda"}', b'{"label":"account_1"}', b'{"label":"a\\u0007"}'):
+        assert status(operator, "PUT", path, label) == 400, label
     assert status(ann, "PUT", path, b'{"label":"me"}') == 403
     assert status(operator, "PUT", path, b'{"label":""}') == 204
     assert account(operator, ann_id)["label"] == ""
@@ -45,10 +45,10 @@ def test_an_account_has_a_label_that_is_unique_and_for_admins(server: ServerProc
 
 def test_an_invite_has_a_note(server: ServerProcess) -> None:
     operator = server.client()
-    made = operator.post("/v1/invites", {"note": "for Ben"})["invite"]
-    listed = {row["id"]: row["note"] for row in operator.get("/v1/invites")["invites"]}
-    assert listed[made["id"]] == made["note"] == "for Ben"
-    assert audited(operator, "invite_made", made["id"])[0]["note"] == "for Ben"
+    invite = operator.post("/v1/invites", {"note": "for Ben"})["invite"]
+    notes = {row["id"]: row["note"] for row in operator.get("/v1/invites")["invites"]}
+    assert notes[invite["id"]] == invite["note"] == "for Ben"
+    assert audited(operator, "invite_made", invite["id"])[0]["note"] == "for Ben"
 
 
 def test_credit_is_taken_back_up_to_what_is_available(server: ServerProcess) -> None:
@@ -57,8 +57,8 @@ def test_credit_is_taken_back_up_to_what_is_available(server: ServerProcess) -> 
     assert status(operator, "POST", f"/v1/accounts/{ann_id}/grants", b'{"amount_micro":500}') == 204
     path = f"/v1/accounts/{ann_id}/takes"
     beyond = json.dumps({"amount_micro": before + 501, "reason": "all"}).encode()
-    refused = operator.call("POST", path, beyond)
-    assert refused.status == 409 and "available" in refused.json()["detail"]
+    response = operator.call("POST", path, beyond)
+    assert response.status == 409 and "available" in response.json()["detail"]
     assert status(operator, "POST", path, b'{"amount_micro":500}') == 400, "a reason is needed"
     body = b'{"amount_micro":500,"reason":"granted twice"}'
     assert status(operator, "POST", path, body) == 204
@@ -76,13 +76,13 @@ def test_an_admin_sees_whose_tasks_there_are_and_not_what_they_are(server: Serve
     ann.post(f"/v1/tasks/{ids[0]}/cancel", {})
     page = operator.get(f"/v1/pool/tasks?account={ann_id}&limit=2")
     assert [task["id"] for task in page["tasks"]] == ids[:0:-1]
-    rest = operator.get(f"/v1/pool/tasks?account={ann_id}&cursor={page['next_cursor']}")
-    assert [task["id"] for task in rest["tasks"]] == ids[:1]
-    assert "private" not in json.dumps([page, rest])
-    assert set(PoolTask.__struct_fields__) == set(rest["tasks"][0])
-    ended = operator.get("/v1/pool/tasks?state=cancelled&kind=script")["tasks"]
-    assert ids[0] in [task["id"] for task in ended]
-    assert {task["state"] for task in ended} == {"cancelled"}
+    next_page = operator.get(f"/v1/pool/tasks?account={ann_id}&cursor={page['next_cursor']}")
+    assert [task["id"] for task in next_page["tasks"]] == ids[:1]
+    assert "private" not in json.dumps([page, next_page])
+    assert set(PoolTask.__struct_fields__) == set(next_page["tasks"][0])
+    tasks = operator.get("/v1/pool/tasks?state=cancelled&kind=script")["tasks"]
+    assert ids[0] in [task["id"] for task in tasks]
+    assert {task["state"] for task in tasks} == {"cancelled"}
     assert operator.get("/v1/pool/tasks?kind=dance")["status"] == 400
     assert operator.get("/v1/pool/tasks?account=nobody")["status"] == 404
     assert ann.get("/v1/pool/tasks")["status"] == 403
@@ -94,11 +94,11 @@ def test_the_status_has_the_whole_pool_and_is_for_admins(server: ServerProcess) 
     ann.submit("print(1)", requirements={"cores": 1000})
 
     def look() -> dict[str, Any]:
-        shown: dict[str, Any] = operator.get("/v1/status")
-        is_ready = shown["readiness"]["status"] == "ok"  # as of the last check
+        pool_status: dict[str, Any] = operator.get("/v1/status")
+        is_ready = pool_status["readiness"]["status"] == "ok"  # as of the last check
         # The leader hears of a task a moment after it is in the database.
-        told = sum(each["tasks"] for each in shown["queue"])
-        return shown if shown["waiting_tasks"] == told >= 1 and is_ready else {}
+        queued_count = sum(entry["tasks"] for entry in pool_status["queue"])
+        return pool_status if pool_status["waiting_tasks"] == queued_count >= 1 and is_ready else {}
 
     shown = await_true(look, "the leader tells why tasks wait")
     assert shown["oldest_waiting_at"]
@@ -124,17 +124,17 @@ def test_throughput_and_latency_are_shown_over_time(server: ServerProcess) -> No
         ann.post(f"/v1/tasks/{task_id}/cancel", {})
     history = operator.get("/v1/pool/history?hours=1")
     assert (history["step_seconds"], history["is_complete"]) == (60, True)
-    assert sum(each["stopped"] for each in history["points"]) == before + 3
-    never_started = [each for each in history["points"] if not each["succeeded"]]
-    assert all(each["run_median_seconds"] is None for each in never_started)
+    assert sum(point["stopped"] for point in history["points"]) == before + 3
+    never_started = [point for point in history["points"] if not point["succeeded"]]
+    assert all(point["run_median_seconds"] is None for point in never_started)
     assert status(ann, "GET", "/v1/pool/history") == 403
-    for refused in ("hours=0", "hours=169", "hours=x"):
-        assert status(operator, "GET", f"/v1/pool/history?{refused}") == 400, refused
+    for query in ("hours=0", "hours=169", "hours=x"):
+        assert status(operator, "GET", f"/v1/pool/history?{query}") == 400, query
 
 
 def _stopped(operator: Api) -> int:
     points = operator.get("/v1/pool/history?hours=168")["points"]
-    return sum(each["stopped"] for each in points)
+    return sum(point["stopped"] for point in points)
 
 
 def test_an_admin_sees_events_of_all_accounts_without_the_names_of_tasks(
@@ -146,7 +146,7 @@ def test_an_admin_sees_events_of_all_accounts_without_the_names_of_tasks(
 
     def listed() -> Any:
         page = operator.get("/v1/pool/events?limit=500")
-        return next((each for each in page["events"] if each["task_id"] == task_id), None)
+        return next((event for event in page["events"] if event["task_id"] == task_id), None)
 
     event = await_true(listed, "it is listed")
     assert (event["kind"], event["account_id"]) == ("task.queued", ann_id)
@@ -180,16 +180,16 @@ def test_a_busy_pool_costs_a_watcher_a_page_a_second(server: ServerProcess) -> N
     assert text.index(b"event: gap") < text.index(b"event: task.queued")
 
 
-def until_data(caller: Api, path: str, wanted: bytes) -> bytes:
+def until_data(caller: Api, path: str, expected: bytes) -> bytes:
     """What a stream sends until this is there."""
-    answer = urllib3.PoolManager(retries=False, timeout=10).request(
+    response = urllib3.PoolManager(retries=False, timeout=10).request(
         "GET", caller.url + path, headers=caller._headers, preload_content=False
     )
-    assert answer.status == 200
+    assert response.status == 200
     try:
         text = b""
-        while wanted not in text:
-            text += answer.read1(65_536)
+        while expected not in text:
+            text += response.read1(65_536)
     finally:
-        answer.close()
+        response.close()
     return text

@@ -46,13 +46,13 @@ BAD_BODIES = [
     ("body", "status"), [row[1:] for row in BAD_BODIES], ids=[r[0] for r in BAD_BODIES]
 )
 def test_a_bad_body_gets_a_sentence(server: ServerProcess, body: bytes, status: int) -> None:
-    answer = server.client().call("POST", "/v1/tasks", body)
-    problem = answer.json()
-    assert answer.status == status, problem
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = server.client().call("POST", "/v1/tasks", body)
+    problem = response.json()
+    assert response.status == status, problem
+    assert response.headers["content-type"] == "application/problem+json"
     assert problem["status"] == status and len(problem["detail"]) > 10
     assert problem["code"] in {"invalid_input", "too_large"}
-    assert "Traceback" not in answer.data.decode()
+    assert "Traceback" not in response.data.decode()
 
 
 BAD_REQUESTS = [
@@ -79,15 +79,15 @@ BAD_REQUESTS = [
 def test_a_bad_request_gets_a_sentence(
     server: ServerProcess, method: str, path: str, status: int, code: str
 ) -> None:
-    answer = server.client().call(method, path)
-    assert (answer.status, answer.json()["code"]) == (status, code)
+    response = server.client().call(method, path)
+    assert (response.status, response.json()["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "x" * 100_000])
 def test_without_a_valid_token_nothing_is_shown(server: ServerProcess, token: str) -> None:
-    answer = server.client(token).call("GET", "/v1/me")
-    assert (answer.status, answer.json()["code"]) == (401, "not_signed_in")
-    assert answer.headers["www-authenticate"] == "Bearer"
+    response = server.client(token).call("GET", "/v1/me")
+    assert (response.status, response.json()["code"]) == (401, "not_signed_in")
+    assert response.headers["www-authenticate"] == "Bearer"
 
 
 def test_only_an_admin_gives_credit(server: ServerProcess) -> None:
@@ -117,15 +117,15 @@ def test_another_accounts_task_does_not_exist(server: ServerProcess) -> None:
 def test_pages_go_on_where_the_last_one_ended(server: ServerProcess) -> None:
     client = server.client(server.sign_in(Wallet("carol")))
     submitted = [client.submit("print(1)") for _ in range(5)]
-    seen: list[str] = []
+    task_ids: list[str] = []
     cursor = ""
     while True:
         page = client.get(f"/v1/tasks?limit=2{cursor}")
-        seen += [task["id"] for task in page["tasks"]]
+        task_ids += [task["id"] for task in page["tasks"]]
         if page["next_cursor"] is None:
             break
         cursor = f"&cursor={page['next_cursor']}"
-    assert seen == submitted[::-1]
+    assert task_ids == submitted[::-1]
 
 
 def test_health_is_open_and_honest(server: ServerProcess) -> None:
@@ -140,14 +140,14 @@ WRONG_KINDS = ["text/plain", "application/xml", "application/x-www-form-urlencod
 
 @pytest.mark.parametrize("kind", WRONG_KINDS)
 def test_a_body_of_another_kind_is_not_guessed_at(server: ServerProcess, kind: str) -> None:
-    answer = server.client().call("POST", "/v1/tasks", with_field(), Content_Type=kind)
-    assert (answer.status, answer.json()["code"]) == (415, "unsupported_media_type")
-    assert "application/json" in answer.json()["hint"]
+    response = server.client().call("POST", "/v1/tasks", with_field(), Content_Type=kind)
+    assert (response.status, response.json()["code"]) == (415, "unsupported_media_type")
+    assert "application/json" in response.json()["hint"]
 
 
 def node(**changes: object) -> dict[str, object]:
     device = {"kind": "cpu", "uuid": "one", "vendor": "v", "model": "m", "memory_bytes": 1}
-    described = {
+    description = {
         "name": "attic",
         "platform": "linux",
         "python_version": "3.11",
@@ -159,7 +159,7 @@ def node(**changes: object) -> dict[str, object]:
         "devices": [device],
         **changes,
     }
-    return {"description": described}
+    return {"description": description}
 
 
 def stated(server: ServerProcess, offer: dict[str, object]) -> dict[str, object]:
@@ -186,8 +186,8 @@ def test_a_bad_node_is_refused_and_changes_nothing(
 ) -> None:
     before = server.client().get("/v1/nodes")
     body = json.dumps(stated(server, offer)).encode()
-    answer = server.node().call("POST", "/v1/nodes", body)
-    assert (answer.status, answer.json()["code"]) == (400, "invalid_input")
+    response = server.node().call("POST", "/v1/nodes", body)
+    assert (response.status, response.json()["code"]) == (400, "invalid_input")
     assert server.client().get("/v1/nodes") == before
 
 
@@ -199,13 +199,13 @@ def test_the_ids_of_log_chunks_are_ids(server: ServerProcess) -> None:
         chunk = {"lease": {"attempt_id": attempt_id, "token": "x" * 43}, "offset": 0}
         chunk["pieces"] = [["stdout", b"x"]]
         body = msgspec.msgpack.encode(chunk)
-        answer = client.call("POST", path, body, Content_Type="application/msgpack")
-        assert answer.status == 400
+        response = client.call("POST", path, body, Content_Type="application/msgpack")
+        assert response.status == 400
     chunk["lease"] = {"attempt_id": "attempt_01jd0000000000000000000000", "token": "x" * 43}
-    answer = client.call(
+    response = client.call(
         "POST", path, msgspec.msgpack.encode(chunk), Content_Type="application/msgpack"
     )
-    assert (answer.status, answer.json()["code"]) == (409, "stale_lease")
+    assert (response.status, response.json()["code"]) == (409, "stale_lease")
 
 
 def test_an_attempt_that_never_was_has_no_log(server: ServerProcess) -> None:

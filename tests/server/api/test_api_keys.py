@@ -31,7 +31,7 @@ def make(api: Api, **headers: str) -> int:
 
 
 def ids(api: Api, query: str = "") -> list[str]:
-    return [each["id"] for each in api.get(f"{routes.LIST_KEYS.path}{query}")["keys"]]
+    return [key["id"] for key in api.get(f"{routes.LIST_KEYS.path}{query}")["keys"]]
 
 
 def test_an_account_has_at_most_a_hundred_keys_also_at_once(
@@ -42,9 +42,9 @@ def test_an_account_has_at_most_a_hundred_keys_also_at_once(
     with ThreadPoolExecutor(8) as threads:
         statuses = sorted(threads.map(lambda _: make(owner), range(8)))
     assert statuses == [201] * 3 + [403] * 5 and len(ids(owner)) == MOST_KEYS == 100
-    refused = owner.post(routes.MAKE_KEY.path, KEY)
-    assert refused["code"] == "quota_exceeded" and "100 API keys" in refused["detail"]
-    assert "potluck keys revoke" in refused["hint"]
+    response = owner.post(routes.MAKE_KEY.path, KEY)
+    assert response["code"] == "quota_exceeded" and "100 API keys" in response["detail"]
+    assert "potluck keys revoke" in response["hint"]
     owner.call("DELETE", routes.REVOKE_KEY.url(key_id=ids(owner)[0]))
     assert make(owner, Idempotency_Key="the last one") == 201
     assert make(owner, Idempotency_Key="the last one") == 201, "a repeat makes no other"
@@ -56,19 +56,19 @@ def test_all_keys_are_revoked_at_once_and_those_of_others_stay(
     server: ServerProcess, owner: Api
 ) -> None:
     other = server.client(server.sign_in(Wallet("keeps a key")))
-    kept = other.post(routes.MAKE_KEY.path, KEY)
+    other_key = other.post(routes.MAKE_KEY.path, KEY)
     secrets = [owner.post(routes.MAKE_KEY.path, KEY)["secret"] for _ in range(3)]
-    made = ids(owner)
-    answer = owner.call("DELETE", routes.REVOKE_KEYS.path)
-    assert answer.status == 200 and sorted(answer.json()["revoked"]) == sorted(made)
+    key_ids = ids(owner)
+    response = owner.call("DELETE", routes.REVOKE_KEYS.path)
+    assert response.status == 200 and sorted(response.json()["revoked"]) == sorted(key_ids)
     for secret in secrets:
         assert server.client(secret).call("GET", "/v1/tasks").status == 401
-    assert ids(owner) == [] and ids(other) == [kept["key"]["id"]]
-    assert server.client(kept["secret"]).call("GET", "/v1/tasks").status == 200
+    assert ids(owner) == [] and ids(other) == [other_key["key"]["id"]]
+    assert server.client(other_key["secret"]).call("GET", "/v1/tasks").status == 200
     assert owner.call("DELETE", routes.REVOKE_KEYS.path).json() == {"revoked": []}
     entries = server.client().get(routes.AUDIT.path)["entries"]
-    (entry,) = [each for each in entries if each["kind"] == "keys_revoked"]
-    assert entry["detail"]["count"] == "3" and set(entry["detail"]["keys"].split()) == set(made)
+    (entry,) = [entry for entry in entries if entry["kind"] == "keys_revoked"]
+    assert entry["detail"]["count"] == "3" and set(entry["detail"]["keys"].split()) == set(key_ids)
 
 
 def test_keys_have_pages(owner: Api) -> None:
@@ -77,10 +77,10 @@ def test_keys_have_pages(owner: Api) -> None:
     pages, cursor = [], ""
     while True:
         page = owner.get(f"{routes.LIST_KEYS.path}?limit=2{cursor}")
-        pages.append([each["id"] for each in page["keys"]])
+        pages.append([key["id"] for key in page["keys"]])
         if page["next_cursor"] is None:
             break
         cursor = f"&cursor={page['next_cursor']}"
     assert [len(page) for page in pages] == [2, 2, 1]
-    assert [each for page in pages for each in page] == ids(owner)
+    assert [key_id for page in pages for key_id in page] == ids(owner)
     assert owner.call("GET", f"{routes.LIST_KEYS.path}?cursor=nonsense").status == 400

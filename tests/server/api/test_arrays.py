@@ -48,30 +48,30 @@ def test_invalid_requests_get_a_sentence(
 
 
 def test_an_array_shows_how_far_it_is_and_what_failed(server: ServerProcess) -> None:
-    me, somebody = server.client(), server.client(server.sign_in(Wallet("looks at arrays")))
-    said = {"spec": SPEC, "items": 9, "expected_seconds": 2, "delay_seconds": 3600}
-    task = me.post("/v1/tasks", said, Idempotency_Key="an array")
+    me, stranger = server.client(), server.client(server.sign_in(Wallet("looks at arrays")))
+    request = {"spec": SPEC, "items": 9, "expected_seconds": 2, "delay_seconds": 3600}
+    task = me.post("/v1/tasks", request, Idempotency_Key="an array")
     assert task["items"] == {"total": 9, "pending": 9, "succeeded": 0, "failed": 0, "cancelled": 0}
     assert (task["waiting"]["code"], task["expected_seconds"]) == ("delayed", 2)
-    assert me.post("/v1/tasks", said, Idempotency_Key="an array")["id"] == task["id"]
-    other = me.post("/v1/tasks", {**said, "items": 8}, Idempotency_Key="an array")
+    assert me.post("/v1/tasks", request, Idempotency_Key="an array")["id"] == task["id"]
+    other = me.post("/v1/tasks", {**request, "items": 8}, Idempotency_Key="an array")
     assert other["code"] == "conflict"
     items = f"/v1/tasks/{task['id']}/items"
     assert me.get(items)["items"] == []
-    assert somebody.get(items)["code"] == "not_found"
+    assert stranger.get(items)["code"] == "not_found"
     states = me.get(f"{items}/states")
     assert (states["total"], states["pending"]) == (9, [{"start": 0, "end": 9}])
     assert (states["is_stream"], states["open_until"]) == (False, None)
-    assert somebody.get(f"{items}/states")["code"] == "not_found"
+    assert stranger.get(f"{items}/states")["code"] == "not_found"
     single = me.post("/v1/tasks", {"spec": SPEC, "delay_seconds": 3600})["id"]
     assert me.get(f"/v1/tasks/{single}/items/states")["code"] == "conflict"
     result = f"/v1/tasks/{task['id']}%233/result"
-    assert (me.get(result)["code"], somebody.get(result)["code"]) == ("not_found", "not_found")
+    assert (me.get(result)["code"], stranger.get(result)["code"]) == ("not_found", "not_found")
     assert "no result" in me.get(result)["detail"]
     assert me.call("GET", f"{items}?cursor=-2").status == 400
     attempts = f"/v1/tasks/{task['id']}/attempts"
     assert me.get(attempts) == {"attempts": [], "next_cursor": None}
-    assert somebody.get(attempts)["code"] == "not_found"
+    assert stranger.get(attempts)["code"] == "not_found"
     assert me.call("GET", f"{attempts}?cursor=0").status == 400
     assert me.call("GET", f"{attempts}?item=-1").status == 400
 
@@ -91,8 +91,8 @@ def test_dependents_of_a_cancelled_task_are_cancelled_by_the_leader(server: Serv
 
 def test_tasks_of_other_accounts_cannot_be_waited_for(server: ServerProcess) -> None:
     task = server.client().post("/v1/tasks", {"spec": SPEC, "delay_seconds": 3600})
-    somebody = server.client(server.sign_in(Wallet("waits for others")))
-    theirs = somebody.post("/v1/tasks", {"spec": SPEC, "after": [task["id"]]})
+    stranger = server.client(server.sign_in(Wallet("waits for others")))
+    response = stranger.post("/v1/tasks", {"spec": SPEC, "after": [task["id"]]})
     missing = task["id"][:-4] + "0000"
-    nobodys = somebody.post("/v1/tasks", {"spec": SPEC, "after": [missing]})
-    assert theirs["detail"].replace(task["id"], missing) == nobodys["detail"]
+    nobodys = stranger.post("/v1/tasks", {"spec": SPEC, "after": [missing]})
+    assert response["detail"].replace(task["id"], missing) == nobodys["detail"]

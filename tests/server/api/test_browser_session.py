@@ -40,26 +40,26 @@ def test_the_refresh_token_is_only_in_the_cookie(
     tokens = browser.sign_in(ANN)
     assert set(tokens) == {"access_token", "expires_in", "account_id", "address", "token_type"}
     assert address(server, tokens) == ANN.address
-    morsel = browser.set_cookie
-    assert morsel["httponly"] and morsel["samesite"].lower() == "strict"
-    assert (morsel["path"], morsel["domain"], morsel["max-age"]) == (
+    cookie = browser.set_cookie
+    assert cookie["httponly"] and cookie["samesite"].lower() == "strict"
+    assert (cookie["path"], cookie["domain"], cookie["max-age"]) == (
         "/v1/auth/browser",
         "",
         str(30 * 86_400),
     )
-    assert not morsel["secure"], "plain HTTP on this machine"
-    assert morsel.key.startswith("potluck_refresh_")
-    assert morsel.value not in str(tokens)
+    assert not cookie["secure"], "plain HTTP on this machine"
+    assert cookie.key.startswith("potluck_refresh_")
+    assert cookie.value not in str(tokens)
 
 
 def test_pools_on_one_machine_have_cookies_of_their_own(
     server: ServerProcess, strict: ServerProcess
 ) -> None:
     """Cookies do not know ports."""
-    here, there = BrowserSession(server), BrowserSession(strict)
-    here.sign_in(ANN)
-    there.sign_in(ANN)
-    assert not set(here.cookies) & set(there.cookies)
+    first_pool, second_pool = BrowserSession(server), BrowserSession(strict)
+    first_pool.sign_in(ANN)
+    second_pool.sign_in(ANN)
+    assert not set(first_pool.cookies) & set(second_pool.cookies)
 
 
 def test_each_refresh_gives_the_next_cookie(server: ServerProcess, browser: BrowserSession) -> None:
@@ -69,7 +69,7 @@ def test_each_refresh_gives_the_next_cookie(server: ServerProcess, browser: Brow
         tokens = browser.refresh()
         assert address(server, tokens) == ANN.address
         cookies.append(dict(browser.cookies))
-    assert len({str(each) for each in cookies}) == 4
+    assert len({str(cookie) for cookie in cookies}) == 4
 
 
 def test_two_tabs_that_refresh_at_once_stay_signed_in(
@@ -78,9 +78,9 @@ def test_two_tabs_that_refresh_at_once_stay_signed_in(
     browser.sign_in(ANN)
     tabs = [browser.copy() for _ in range(8)]
     with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda tab: tab.refresh(), tabs))
+        responses = list(threads.map(lambda tab: tab.refresh(), tabs))
     assert len({str(tab.cookies) for tab in tabs}) == 1, "they share one cookie afterwards"
-    assert all(address(server, tokens) == ANN.address for tokens in answers)
+    assert all(address(server, tokens) == ANN.address for tokens in responses)
     assert address(server, tabs[0].refresh()) == ANN.address
 
 
@@ -105,7 +105,7 @@ def test_a_token_before_the_last_ends_the_session_at_once(
     assert is_over(server, tokens)
     browser.refresh(expected=401)
     entries = server.client().get(routes.AUDIT.path)["entries"]
-    kinds = [each["kind"] for each in entries if each["actor"] == tokens["account_id"]]
+    kinds = [entry["kind"] for entry in entries if entry["actor"] == tokens["account_id"]]
     assert kinds == ["refresh_reused", "signed_in", "account_created"]
 
 
@@ -122,15 +122,15 @@ def test_signing_out_ends_the_session_in_every_tab(
     server: ServerProcess, browser: BrowserSession
 ) -> None:
     tokens = browser.sign_in(ANN)
-    late = browser.copy()
+    late_tab = browser.copy()
     browser.logout()
     assert not browser.cookies, "the cookie is removed"
     assert is_over(server, tokens)
-    late.refresh(expected=401)
+    late_tab.refresh(expected=401)
     browser.refresh(expected=401)
     browser.logout()
-    elsewhere = BrowserSession(server)
-    assert address(server, elsewhere.sign_in(ANN)) == ANN.address
+    other_browser = BrowserSession(server)
+    assert address(server, other_browser.sign_in(ANN)) == ANN.address
 
 
 def test_a_missing_or_wrong_cookie_signs_no_one_in(
@@ -141,8 +141,8 @@ def test_a_missing_or_wrong_cookie_signs_no_one_in(
     ((name, value),) = browser.cookies.items()
     for wrong in ("", "x", value[:-1], value + "x", "potluck_refresh_" + "é" * 20, "x" * 600):
         browser.cookies = {name: wrong}
-        answer = browser.call(routes.BROWSER_REFRESH)
-        assert answer.status == 401, wrong
+        response = browser.call(routes.BROWSER_REFRESH)
+        assert response.status == 401, wrong
     browser.cookies = {name: f"{value}; {name}={value}"}
     browser.refresh(expected=401)
     browser.cookies = {name: value}
@@ -160,8 +160,8 @@ def test_a_token_of_a_cookie_is_no_token_of_a_program_and_the_other_way_round(
     program = ANN.sign_in(server.url)
     browser.cookies = {name: program["refresh_token"]}
     browser.refresh(expected=401)
-    again = anybody.post(routes.REFRESH.path, {"refresh_token": program["refresh_token"]})
-    assert "access_token" in again, "neither attempt has ended anything"
+    tokens = anybody.post(routes.REFRESH.path, {"refresh_token": program["refresh_token"]})
+    assert "access_token" in tokens, "neither attempt has ended anything"
 
 
 def test_the_session_is_listed_and_ended_like_any_other(
@@ -169,9 +169,9 @@ def test_the_session_is_listed_and_ended_like_any_other(
 ) -> None:
     wallet = Wallet("with a browser session")
     browser.sign_in(wallet)
-    mine = server.client(server.sign_in(wallet))
-    (other,) = [s["id"] for s in mine.get("/v1/me/sessions")["sessions"] if not s["is_current"]]
-    assert mine.call("DELETE", f"/v1/me/sessions/{other}").status == 204
+    api = server.client(server.sign_in(wallet))
+    (other,) = [s["id"] for s in api.get("/v1/me/sessions")["sessions"] if not s["is_current"]]
+    assert api.call("DELETE", f"/v1/me/sessions/{other}").status == 204
     browser.refresh(expected=401)
 
 

@@ -45,8 +45,8 @@ def _is_known(api: Api, url: str, form: str) -> bool:
     first = api.call("GET", url)
     etag = first.headers["etag"]
     assert first.status == 200 and re.fullmatch(r'"[0-9a-f]{32}"', etag)
-    again = api.call("GET", url, If_None_Match=form.format(etag))
-    return (again.status, again.data, again.headers["etag"]) == (304, b"", etag)
+    repeated = api.call("GET", url, If_None_Match=form.format(etag))
+    return (repeated.status, repeated.data, repeated.headers["etag"]) == (304, b"", etag)
 
 
 def test_a_change_is_sent(api: Api) -> None:
@@ -81,35 +81,35 @@ def test_bytes_that_one_has_are_not_sent_again(api: Api) -> None:
     api.call("PUT", f"/v1/uploads/{upload}/parts/0", data, Content_Type=octets)
     api.call("POST", f"/v1/uploads/{upload}/finish")
     first = api.call("GET", f"/v1/blobs/{blob['sha256']}")
-    again = api.call("GET", f"/v1/blobs/{blob['sha256']}", If_None_Match=first.headers["etag"])
-    assert (first.data, again.status, again.data) == (data, 304, b"")
+    repeated = api.call("GET", f"/v1/blobs/{blob['sha256']}", If_None_Match=first.headers["etag"])
+    assert (first.data, repeated.status, repeated.data) == (data, 304, b"")
 
 
 @pytest.mark.parametrize("name", ["If_Match", "If_None_Match", "If_Unmodified_Since"])
 def test_nothing_is_changed_on_a_condition_that_nobody_keeps(api: Api, name: str) -> None:
     body = json.dumps({"roles": ["consumer"]}).encode()
-    answer = api.call("PUT", "/v1/me/roles", body, **{name: '"a version"'})
-    assert (answer.status, answer.json()["code"]) == (412, "precondition_failed")
+    response = api.call("PUT", "/v1/me/roles", body, **{name: '"a version"'})
+    assert (response.status, response.json()["code"]) == (412, "precondition_failed")
     assert api.call("PUT", "/v1/me/roles", body, If_Match="*").status == 200
 
 
 def test_nodes_come_in_pages(server: ServerProcess) -> None:
     for name in ("shed", "attic", "cellar"):
-        made = server.node(name).post("/v1/nodes", _offer(server, Wallet(name)))
-        assert "node_id" in made, made
-    api, path, seen = server.client(), "/v1/nodes?limit=2", []
+        registration = server.node(name).post("/v1/nodes", _offer(server, Wallet(name)))
+        assert "node_id" in registration, registration
+    api, path, node_ids = server.client(), "/v1/nodes?limit=2", []
     while path:
         page = api.call("GET", path)
-        seen += [node["id"] for node in page.json()["nodes"]]
+        node_ids += [node["id"] for node in page.json()["nodes"]]
         path = page.headers.get("link", "").partition(">")[0].lstrip("<")
-    assert seen == sorted(seen) and len(set(seen)) == 3
+    assert node_ids == sorted(node_ids) and len(set(node_ids)) == 3
     assert api.call("GET", "/v1/nodes?cursor=nonsense").status == 400
 
 
 def _offer(server: ServerProcess, key: Wallet) -> dict[str, object]:
     uuid = key.address
     device = {"kind": "cpu", "uuid": uuid, "vendor": "v", "model": "m", "memory_bytes": 1}
-    described = {
+    description = {
         "name": "a node",
         "platform": "linux",
         "python_version": "3.11",
@@ -120,18 +120,18 @@ def _offer(server: ServerProcess, key: Wallet) -> dict[str, object]:
         "devices": [device],
         "sandbox": {"driver": "bwrap", "memory": "cgroup v2", "processes": "cgroup v2"},
     }
-    return {"description": described, "statements": [key.state(server.url, uuid)]}
+    return {"description": description, "statements": [key.state(server.url, uuid)]}
 
 
 def test_a_page_links_to_the_next(server: ServerProcess) -> None:
     api = server.client(server.sign_in(Wallet("somebody who reads on")))
     submitted = [api.submit("print(1)", name="a & b") for _ in range(3)]
-    path, seen = "/v1/tasks?limit=2&name=a+%26+b&state=queued", []
+    path, task_ids = "/v1/tasks?limit=2&name=a+%26+b&state=queued", []
     while path:
         page = api.call("GET", path)
-        seen += [task["id"] for task in page.json()["tasks"]]
+        task_ids += [task["id"] for task in page.json()["tasks"]]
         link = page.headers.get("link", "")
-        found = re.fullmatch(r'<([^>]+)>; rel="next"', link)
-        assert bool(found) == (page.json()["next_cursor"] is not None)
-        path = found[1] if found else ""
-    assert seen == submitted[::-1]
+        link_match = re.fullmatch(r'<([^>]+)>; rel="next"', link)
+        assert bool(link_match) == (page.json()["next_cursor"] is not None)
+        path = link_match[1] if link_match else ""
+    assert task_ids == submitted[::-1]

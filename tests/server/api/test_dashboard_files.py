@@ -92,13 +92,13 @@ def test_pages_of_the_dashboard_are_revalidated_and_its_assets_are_not(
         "no-cache",
         "text/html; charset=utf-8",
     )
-    known = browser.call("GET", "/", If_None_Match=page.headers["ETag"])
-    assert (known.status, known.data) == (304, b"")
+    cached = browser.call("GET", "/", If_None_Match=page.headers["ETag"])
+    assert (cached.status, cached.data) == (304, b"")
     script = browser.call("GET", script_path(built))
     assert script.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert script.headers["Content-Type"].startswith("text/javascript")
-    known = browser.call("GET", script_path(built), If_None_Match=script.headers["ETag"])
-    assert (known.status, known.data) == (304, b"")
+    cached = browser.call("GET", script_path(built), If_None_Match=script.headers["ETag"])
+    assert (cached.status, cached.data) == (304, b"")
 
 
 CODINGS = {
@@ -145,10 +145,10 @@ def fetch(server: ServerProcess, path: str, **headers: str) -> tuple[int, dict[s
     for name, value in headers.items():
         connection.putheader(name.replace("_", "-"), value)
     connection.endheaders()
-    answer = connection.getresponse()
-    body = answer.read()
+    response = connection.getresponse()
+    body = response.read()
     connection.close()
-    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
+    return response.status, {name.lower(): value for name, value in response.getheaders()}, body
 
 
 NAVIGATIONS = {
@@ -159,11 +159,11 @@ NAVIGATIONS = {
 }
 
 
-@pytest.mark.parametrize("what", NAVIGATIONS)
+@pytest.mark.parametrize("case", NAVIGATIONS)
 def test_a_page_that_only_the_dashboard_knows_is_the_dashboard(
-    browser: Api, built: str, what: str
+    browser: Api, built: str, case: str
 ) -> None:
-    path, headers = NAVIGATIONS[what]
+    path, headers = NAVIGATIONS[case]
     page = browser.call("GET", path, None, **headers)
     assert (page.status, page.data) == (200, built_files(built)["index.html"])
     assert page.headers["Cache-Control"] == "no-cache"
@@ -185,17 +185,20 @@ ERRORS: dict[str, tuple[str, str, dict[str, str], int]] = {
 }
 
 
-@pytest.mark.parametrize("what", ERRORS)
-def test_nothing_else_is_answered_with_a_page(browser: Api, built: str, what: str) -> None:
-    method, path, headers, status = ERRORS[what]
-    answer = browser.call(method, path, None, **headers)
-    assert (answer.status, answer.headers["Content-Type"]) == (status, "application/problem+json")
+@pytest.mark.parametrize("case", ERRORS)
+def test_nothing_else_is_answered_with_a_page(browser: Api, built: str, case: str) -> None:
+    method, path, headers, status = ERRORS[case]
+    response = browser.call(method, path, None, **headers)
+    assert (response.status, response.headers["Content-Type"]) == (
+        status,
+        "application/problem+json",
+    )
 
 
 @pytest.mark.parametrize("path", ["/docs", "/pages/device.js"])
 def test_pages_of_the_server_keep_their_addresses(browser: Api, built: str, path: str) -> None:
-    answer = browser.call("GET", path, Accept=HTML, Sec_Fetch_Mode="navigate")
-    assert answer.status == 200 and answer.data != built_files(built)["index.html"]
+    response = browser.call("GET", path, Accept=HTML, Sec_Fetch_Mode="navigate")
+    assert response.status == 200 and response.data != built_files(built)["index.html"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +234,8 @@ def test_a_page_may_do_nothing_that_the_policy_does_not_list(browser: Api, built
     for path in ("/", "/tasks", "/docs", "/device", "/pages/join"):
         headers = browser.call("GET", path, Accept=HTML).headers
         directives = dict(
-            each.strip().split(" ", 1) for each in headers["Content-Security-Policy"].split(";")
+            directive.strip().split(" ", 1)
+            for directive in headers["Content-Security-Policy"].split(";")
         )
         assert directives == {
             "default-src": "'self'",
@@ -285,11 +289,11 @@ BROKEN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_build_is_not_read(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("damage", BROKEN)
+def test_a_broken_build_is_not_read(tmp_path: Path, damage: str) -> None:
     publish_build(tmp_path / "dashboard", "x")
     assert read_build(tmp_path / "dashboard").source == "x"
-    BROKEN[what](tmp_path / "dashboard")
+    BROKEN[damage](tmp_path / "dashboard")
     with pytest.raises(DashboardUnreadable):
         read_build(tmp_path / "dashboard")
 

@@ -43,8 +43,8 @@ def devices(api: Api, query: str = "") -> list[Any]:
 
 
 def the_device(api: Api, node_id: str) -> Any:
-    (found,) = [each for each in devices(api) if each["node_id"] == node_id]
-    return found
+    (device,) = [device for device in devices(api) if device["node_id"] == node_id]
+    return device
 
 
 def test_only_the_tasks_and_the_nodes_owner_see_which_attempt_a_device_serves(
@@ -54,20 +54,23 @@ def test_only_the_tasks_and_the_nodes_owner_see_which_attempt_a_device_serves(
     assert (idle["free_milli"], idle["uses"], idle["is_mine"]) == (1000, [], False)
     assert (idle["node_state"], idle["standing"]) == ("online", "bound")
     memory = idle["description"]["memory_bytes"]
-    wanted = {"device_milli": 250, "device_memory_bytes": 2**20, "device_kind": "gpu"}
-    task = {"spec": SCRIPT, "requirements": wanted}
+    requirements = {"device_milli": 250, "device_memory_bytes": 2**20, "device_kind": "gpu"}
+    task = {"spec": SCRIPT, "requirements": requirements}
     task_id = consumer.api.post(routes.SUBMIT_TASK.path, task)["id"]
     (attempt,) = await_true(lambda: consumer.api.task(task_id)["attempts"], "it is assigned")
-    named = {"attempt_id": attempt["id"], "task_id": task_id}
-    (told,) = attempt["devices"]
-    assert (told["device_id"], told["model"]) == (idle["id"], idle["description"]["model"])
-    milli, memory_bytes = told["milli"], told["memory_bytes"]
+    current_use = {"attempt_id": attempt["id"], "task_id": task_id}
+    (assignment,) = attempt["devices"]
+    assert (assignment["device_id"], assignment["model"]) == (
+        idle["id"],
+        idle["description"]["model"],
+    )
+    milli, memory_bytes = assignment["milli"], assignment["memory_bytes"]
     assert (milli, memory_bytes) == (250, 2**20)
     free = (1000 - milli, memory - memory_bytes)
     stranger = Person(server, "stranger")
-    for api, seen in (
-        (consumer.api, named),
-        (owner.api, named),
+    for api, visible_use in (
+        (consumer.api, current_use),
+        (owner.api, current_use),
         (stranger.api, {}),
         (server.client(), {}),  # an admin has no business with it either
     ):
@@ -75,7 +78,7 @@ def test_only_the_tasks_and_the_nodes_owner_see_which_attempt_a_device_serves(
         assert (device["free_milli"], device["free_memory_bytes"]) == free
         (use,) = device["uses"]
         assert (use["milli"], use["memory_bytes"]) == (milli, memory_bytes)
-        assert {name: use.get(name) for name in named if use.get(name)} == seen
+        assert {name: use.get(name) for name in current_use if use.get(name)} == visible_use
     consumer.api.post(routes.CANCEL_TASK.url(task_id=task_id), {})
     assert the_device(owner.api, owner.node_id)["uses"] == []
 
@@ -83,17 +86,17 @@ def test_only_the_tasks_and_the_nodes_owner_see_which_attempt_a_device_serves(
 def test_filters_and_pages(server: ServerProcess, owner: Person) -> None:
     offered = the_device(owner.api, owner.node_id)["description"]
     model, vendor, memory = offered["model"], offered["vendor"], offered["memory_bytes"]
-    everything = [each["id"] for each in devices(owner.api)]
-    assert everything == sorted(everything) and everything
+    device_ids = [device["id"] for device in devices(owner.api)]
+    assert device_ids == sorted(device_ids) and device_ids
     pages: list[str] = []
     cursor = ""
     while True:
-        answer = owner.api.get(f"{routes.LIST_DEVICES.path}?limit=1{cursor}")
-        pages += [each["id"] for each in answer["devices"]]
-        if not answer["next_cursor"]:
+        page = owner.api.get(f"{routes.LIST_DEVICES.path}?limit=1{cursor}")
+        pages += [device["id"] for device in page["devices"]]
+        if not page["next_cursor"]:
             break
-        cursor = f"&cursor={answer['next_cursor']}"
-    assert pages == everything
+        cursor = f"&cursor={page['next_cursor']}"
+    assert pages == device_ids
     part = model[2:5].lower()
     for query, is_there in [
         ("?kind=gpu", True),
@@ -115,11 +118,11 @@ def test_filters_and_pages(server: ServerProcess, owner: Person) -> None:
 
 
 def test_what_is_away_is_listed_but_not_as_free(server: ServerProcess) -> None:
-    away = Person(server, "away")
-    node = server.client(away.node_token())
-    assert any(each["is_mine"] for each in devices(away.api, "?free_milli=1"))
-    assert node.call("POST", routes.LEAVE.url(node_id=away.node_id), b"").status == 204
-    assert not any(each["is_mine"] for each in devices(away.api))
+    absent_owner = Person(server, "away")
+    node = server.client(absent_owner.node_token())
+    assert any(device["is_mine"] for device in devices(absent_owner.api, "?free_milli=1"))
+    assert node.call("POST", routes.LEAVE.url(node_id=absent_owner.node_id), b"").status == 204
+    assert not any(device["is_mine"] for device in devices(absent_owner.api))
 
 
 def test_devices_show_reliability_labels_and_own_tasks_only(
@@ -139,14 +142,14 @@ def test_the_pool_in_numbers(server: ServerProcess, owner: Person, consumer: Per
     after = consumer.api.get(routes.SHOW_POOL.path)
     assert after["gpus"]["busy"] == before["gpus"]["busy"] + 1
     assert after["running_attempts"] == before["running_attempts"] + 1
-    never = {"spec": SCRIPT, "requirements": {"device_kind": "cpu"}}
-    waiting_id = consumer.api.post(routes.SUBMIT_TASK.path, never)["id"]
+    unplaceable = {"spec": SCRIPT, "requirements": {"device_kind": "cpu"}}
+    waiting_id = consumer.api.post(routes.SUBMIT_TASK.path, unplaceable)["id"]
     waiting = consumer.api.get(routes.SHOW_POOL.path)["waiting_tasks"]
     assert waiting == before["waiting_tasks"] + 1
-    for each in (task_id, waiting_id):
-        consumer.api.post(routes.CANCEL_TASK.url(task_id=each), {})
-    ended = consumer.api.get(routes.SHOW_POOL.path)
-    assert ended == before
+    for cancelled_id in (task_id, waiting_id):
+        consumer.api.post(routes.CANCEL_TASK.url(task_id=cancelled_id), {})
+    pool_after = consumer.api.get(routes.SHOW_POOL.path)
+    assert pool_after == before
 
 
 @pytest.mark.parametrize(
@@ -158,5 +161,5 @@ def test_the_pool_in_numbers(server: ServerProcess, owner: Person, consumer: Per
     ],
 )
 def test_a_bad_question_gets_a_sentence(server: ServerProcess, query: str) -> None:
-    answer = server.client().call("GET", f"{routes.LIST_DEVICES.path}{query}")
-    assert (answer.status, answer.json()["code"]) == (400, "invalid_input")
+    response = server.client().call("GET", f"{routes.LIST_DEVICES.path}{query}")
+    assert (response.status, response.json()["code"]) == (400, "invalid_input")

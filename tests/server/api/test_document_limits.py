@@ -36,18 +36,20 @@ EXEMPT = {
 def _texts(schema: Any, field: str) -> list[tuple[str, str]]:
     """The patterns of all texts in a schema, by the field that they are in."""
     if isinstance(schema, list):
-        return [found for each in schema for found in _texts(each, field)]
+        return [text for item in schema for text in _texts(item, field)]
     if not isinstance(schema, dict):
         return []
     if schema.get("type") == "string" and not schema.keys() & {"enum", "const", "contentEncoding"}:
         return [(field, schema.get("pattern", ""))]
     inner = [
-        found for name, each in schema.get("properties", {}).items() for found in _texts(each, name)
+        text
+        for name, property_schema in schema.get("properties", {}).items()
+        for text in _texts(property_schema, name)
     ]
     return inner + [
-        found
+        text
         for key in ("items", "prefixItems", "anyOf", "additionalProperties")
-        for found in _texts(schema.get(key), field)
+        for text in _texts(schema.get(key), field)
     ]
 
 
@@ -59,15 +61,15 @@ def test_every_text_that_others_see_has_visible_characters_only() -> None:
         for content in operation.get("requestBody", {}).get("content", {}).values()
     }
     schemas = document()["components"]["schemas"]
-    pending, known = [name for name in references if name], set()
+    pending, seen_names = [name for name in references if name], set()
     while pending:
         name = pending.pop()
-        if name not in known:
-            known.add(name)
-            pending += [each for each in schemas if f"'{_place(each)}'" in str(schemas[name])]
-    found = {text for name in known for text in _texts(schemas[name], name)}
-    assert len(known) > 30 and portable_pattern(PRINTABLE) in {pattern for _, pattern in found}
-    open_to_all = {field for field, pattern in found if pattern in ("", "^[^\\x00]*$")}
+        if name not in seen_names:
+            seen_names.add(name)
+            pending += [schema for schema in schemas if f"'{_place(schema)}'" in str(schemas[name])]
+    texts = {text for name in seen_names for text in _texts(schemas[name], name)}
+    assert len(seen_names) > 30 and portable_pattern(PRINTABLE) in {pattern for _, pattern in texts}
+    open_to_all = {field for field, pattern in texts if pattern in ("", "^[^\\x00]*$")}
     assert open_to_all <= EXEMPT.keys() | {"arguments", "command", "environment", "secrets"}
 
 

@@ -55,10 +55,13 @@ def test_only_clients_of_an_earlier_minor_version_are_spared() -> None:
 
 
 def test_an_object_of_a_later_kind_is_left_out() -> None:
-    at = datetime(2026, 11, 18, tzinfo=UTC)
-    events = [EventView("1", EventKind.NODE_LOST, at), EventView("2", EventKind.NODE_LEFT, at)]
-    shown = without_later(EventPage(events, "2", "2"))
-    assert [event["kind"] for event in shown["events"]] == ["node.left"]
+    occurred_at = datetime(2026, 11, 18, tzinfo=UTC)
+    events = [
+        EventView("1", EventKind.NODE_LOST, occurred_at),
+        EventView("2", EventKind.NODE_LEFT, occurred_at),
+    ]
+    shown_page = without_later(EventPage(events, "2", "2"))
+    assert [event["kind"] for event in shown_page["events"]] == ["node.left"]
 
 
 def test_an_earlier_client_reads_its_account(server: ServerProcess) -> None:
@@ -76,8 +79,8 @@ async def test_a_stream_skips_events_of_a_later_kind(agent: str, kinds: int) -> 
     settings = SimpleNamespace(follow_poll_seconds=60.0)
     state = SimpleNamespace(services=SimpleNamespace(settings=settings))
     request: Any = SimpleNamespace(headers={"user-agent": agent}, app=SimpleNamespace(state=state))
-    told: Any = stream(
+    event_stream: Any = stream(
         request, followed(), lambda kind: ServerSentEventMessage(event=kind, data="{}")
     )
-    sent: list[bytes] = [each async for each in told.iterator]
+    sent: list[bytes] = [message async for message in event_stream.iterator]
     assert len(sent) == kinds and b"node.left" in b"".join(sent)

@@ -19,8 +19,10 @@ def test_events_are_listed_and_followed(server: ServerProcess) -> None:
     assert (event["kind"], event["task_id"]) == ("task.queued", task_id)
     assert event["task_name"] == "script.py" and event["data"] == {"state": "queued"}
     assert event["id"].startswith("event_")
-    behind = owner.get(f"/v1/events?cursor={page['next_cursor']}")
-    assert behind["events"] == [] and int(behind["next_cursor"]) >= int(page["next_cursor"])
+    page_at_end = owner.get(f"/v1/events?cursor={page['next_cursor']}")
+    assert page_at_end["events"] == [] and int(page_at_end["next_cursor"]) >= int(
+        page["next_cursor"]
+    )
     assert owner.get(f"/v1/events?task_id={task_id}&kind=task.queued&order=newest")["events"] == [
         event
     ]
@@ -31,19 +33,19 @@ def test_events_are_listed_and_followed(server: ServerProcess) -> None:
 
 def first_of_the_stream(server: ServerProcess, caller: Api) -> bytes:
     """What comes until the first event is there."""
-    answer = urllib3.PoolManager(retries=False, timeout=10).request(
+    response = urllib3.PoolManager(retries=False, timeout=10).request(
         "GET",
         f"{server.url}/v1/events/follow?cursor=0",
         headers={"Authorization": caller._headers["Authorization"]},
         preload_content=False,
     )
-    assert answer.status == 200
+    assert response.status == 200
     try:
         text = b""
         while b"data:" not in text:
-            text += answer.read1(65_536)
+            text += response.read1(65_536)
     finally:
-        answer.close()
+        response.close()
     return text
 
 
@@ -64,21 +66,29 @@ def test_invalid_positions_in_a_task_are_refused(server: ServerProcess) -> None:
     task_id = owner.submit("print('waits')", requirements={"memory_bytes": 2**50})
     path = f"/v1/tasks/{task_id}/follow"
     attempt = "attempt_01m7gm2qh3e1r8x0c6d5p4v9bz"
-    for said in ("garbage", "", "4711", "1.task.2", "-1..0", f"{'9' * 19}..0", f"1.{attempt}.x"):
-        answer = owner.call("GET", path, Last_Event_ID=said)
-        assert answer.status == 400 and "`Last-Event-ID`" in answer.json()["detail"], said
+    for position in (
+        "garbage",
+        "",
+        "4711",
+        "1.task.2",
+        "-1..0",
+        f"{'9' * 19}..0",
+        f"1.{attempt}.x",
+    ):
+        response = owner.call("GET", path, Last_Event_ID=position)
+        assert response.status == 400 and "`Last-Event-ID`" in response.json()["detail"], position
     owner.call("POST", f"/v1/tasks/{task_id}/cancel")
-    told = owner.call("GET", path).data.decode()
-    (last,) = [line.removeprefix("id: ") for line in told.splitlines() if line.startswith("id: ")]
-    for said in (last, "0..0", f"1.{attempt}.0"):
-        assert owner.call("GET", path, Last_Event_ID=said).status == 200, said
+    text = owner.call("GET", path).data.decode()
+    (last,) = [line.removeprefix("id: ") for line in text.splitlines() if line.startswith("id: ")]
+    for position in (last, "0..0", f"1.{attempt}.0"):
+        assert owner.call("GET", path, Last_Event_ID=position).status == 200, position
 
 
 def test_the_example_of_a_stream_has_positions() -> None:
-    told = OPERATIONS["follow_task"].response
-    positions = re.findall(r"^id: (\S+)", str(told), re.MULTILINE)
+    example = OPERATIONS["follow_task"].response
+    positions = re.findall(r"^id: (\S+)", str(example), re.MULTILINE)
     assert len(positions) == 2
-    assert [str(parse_position(each)) for each in positions] == positions
+    assert [str(parse_position(position)) for position in positions] == positions
 
 
 def _told(page: Any) -> Any:

@@ -21,56 +21,60 @@ HOW = "declare a title, a request and a response where its handler is, in src/po
 
 def test_an_example_of_a_request_is_one() -> None:
     """As it is shown, without its defaults, the server's strict decoder reads what it was."""
-    for each in application():
-        example = OPERATIONS[each.name].request
-        if each.request is not None:
-            assert example is not None, f"{each.name} takes a body; {HOW}"
-            (shown,) = operations()[each.name]["requestBody"]["content"].values()
-            decoded = codec.decode_json(codec.encode_json(shown["example"]), each.request)
-            assert decoded == example, each.name
+    for operation in application():
+        example = OPERATIONS[operation.name].request
+        if operation.request is not None:
+            assert example is not None, f"{operation.name} takes a body; {HOW}"
+            (content,) = operations()[operation.name]["requestBody"]["content"].values()
+            decoded = codec.decode_json(codec.encode_json(content["example"]), operation.request)
+            assert decoded == example, operation.name
 
 
 def test_an_example_of_an_answer_is_one() -> None:
-    for each in application():
-        example = OPERATIONS[each.name].response
-        if each.answer is not None:
-            assert isinstance(example, Struct), f"{each.name} answers with a value; {HOW}"
-            decoded = codec.decode_json(codec.encode_json(example), each.answer)
-            assert msgspec.to_builtins(decoded) == msgspec.to_builtins(example), each.name
+    for operation in application():
+        example = OPERATIONS[operation.name].response
+        if operation.answer is not None:
+            assert isinstance(example, Struct), f"{operation.name} answers with a value; {HOW}"
+            decoded = codec.decode_json(codec.encode_json(example), operation.answer)
+            assert msgspec.to_builtins(decoded) == msgspec.to_builtins(example), operation.name
 
 
 def test_every_example_fits_its_schema() -> None:
     """Once for each schema: making a validator takes longer than asking it."""
-    components, found = document()["components"], dict[str, list[Any]]()
+    components, examples_by_schema = document()["components"], dict[str, list[Any]]()
     responses = list(components["responses"].values())
-    for said in [*operations().values(), {"responses": dict(enumerate(responses))}]:
-        for content in _contents(said):
-            found.setdefault(json.dumps(content["schema"]), []).extend(_examples(content))
-    for schema, examples in found.items():
-        whole = {**json.loads(schema), "components": components}
-        validator = jsonschema_rs.validator_for(whole, validate_formats=True)
-        wrong = [error.message for each in examples for error in validator.iter_errors(each)]
+    for operation in [*operations().values(), {"responses": dict(enumerate(responses))}]:
+        for content in _contents(operation):
+            examples_by_schema.setdefault(json.dumps(content["schema"]), []).extend(
+                _examples(content)
+            )
+    for schema, examples in examples_by_schema.items():
+        full_schema = {**json.loads(schema), "components": components}
+        validator = jsonschema_rs.validator_for(full_schema, validate_formats=True)
+        wrong = [error.message for example in examples for error in validator.iter_errors(example)]
         assert not wrong, (schema, wrong)
-    assert sum(map(len, found.values())) > len(OPERATIONS)
+    assert sum(map(len, examples_by_schema.values())) > len(OPERATIONS)
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - PAGES))
 def test_an_operation_is_documented_in_full(name: str) -> None:
-    said = operations()[name]
-    assert said["tags"][0] in {area.name for area in AREAS}, HOW
-    assert 3 < len(said["summary"]) < 60 and said["summary"] != said["description"]
-    assert len(said["description"].partition("\n\n")[0]) > 15, "say more in the handler's docstring"
-    for parameter in said.get("parameters", []):
-        told = "$ref" in parameter or len(parameter.get("description", "")) > 10
-        assert told, f"give the parameter {parameter['name']} a `description`"
-    assert (said.get("security") == []) == (not OPERATIONS[name].scopes)
+    operation = operations()[name]
+    assert operation["tags"][0] in {area.name for area in AREAS}, HOW
+    assert 3 < len(operation["summary"]) < 60 and operation["summary"] != operation["description"]
+    assert len(operation["description"].partition("\n\n")[0]) > 15, (
+        "say more in the handler's docstring"
+    )
+    for parameter in operation.get("parameters", []):
+        is_described = "$ref" in parameter or len(parameter.get("description", "")) > 10
+        assert is_described, f"give the parameter {parameter['name']} a `description`"
+    assert (operation.get("security") == []) == (not OPERATIONS[name].scopes)
 
 
 def test_the_ids_in_examples_are_ids() -> None:
-    for name, named in names.IN_PATHS.items():
+    for name, parameter in names.IN_PATHS.items():
         kind = name.removesuffix("_id").replace("_", "")
-        assert not name.endswith("_id") or is_id(named.example, kind), named
-    paths = {name for each in operations().values() for name in _path_names(each)}
+        assert not name.endswith("_id") or is_id(parameter.example, kind), parameter
+    paths = {name for operation in operations().values() for name in _path_names(operation)}
     assert paths == names.IN_PATHS.keys(), "examples/names.py tells of each name in a path"
 
 
@@ -79,8 +83,8 @@ def test_the_tags_come_in_the_order_of_the_flow() -> None:
         area.name for area in AREAS if area.is_documented
     ]
     assert all(len(tag["description"]) > 30 for tag in document()["tags"])
-    shown = list(dict.fromkeys(each["tags"][0] for each in operations().values()))
-    assert shown[0] == "sign in" and shown[-1] == "operate"
+    tags = list(dict.fromkeys(operation["tags"][0] for operation in operations().values()))
+    assert tags[0] == "sign in" and tags[-1] == "operate"
 
 
 def test_every_error_has_a_documented_answer() -> None:
@@ -91,44 +95,55 @@ def test_every_error_has_a_documented_answer() -> None:
 
 
 def test_a_webhook_s_examples_show_what_was_asked_for() -> None:
-    shown = {name: OPERATIONS[f"{name}_webhook"] for name in ("change", "pause", "rotate")}
-    assert shown["change"].response.name == shown["change"].request.name
-    assert shown["pause"].response.pause.reason == "owner"
-    assert shown["rotate"].response.webhook.old_secret_until is not None
+    examples = {name: OPERATIONS[f"{name}_webhook"] for name in ("change", "pause", "rotate")}
+    assert examples["change"].response.name == examples["change"].request.name
+    assert examples["pause"].response.pause.reason == "owner"
+    assert examples["rotate"].response.webhook.old_secret_until is not None
 
 
 def test_no_number_in_a_request_is_without_bounds() -> None:
     """MessagePack has a NaN, and no bound lets it through."""
-    for each in application():
-        if each.request is not None:
-            assert not list(_unbounded(shapes.type_info(each.request), set())), each.name
+    for operation in application():
+        if operation.request is not None:
+            assert not list(_unbounded(shapes.type_info(operation.request), set())), operation.name
 
 
-def _contents(said: dict[str, Any]) -> list[dict[str, Any]]:
+def _contents(operation: dict[str, Any]) -> list[dict[str, Any]]:
     """Of a request and of the answers that are its own."""
-    bodies = [said["requestBody"]] if "requestBody" in said else []
-    found = [*bodies, *said["responses"].values()]
-    return [content for each in found for content in each.get("content", {}).values()]
+    bodies = [operation["requestBody"]] if "requestBody" in operation else []
+    answers = [*bodies, *operation["responses"].values()]
+    return [content for answer in answers for content in answer.get("content", {}).values()]
 
 
 def _examples(content: dict[str, Any]) -> list[Any]:
-    several = [each["value"] for each in content.get("examples", {}).values()]
-    return [*several, *([content["example"]] if "example" in content else [])]
+    examples = [example["value"] for example in content.get("examples", {}).values()]
+    return [*examples, *([content["example"]] if "example" in content else [])]
 
 
-def _path_names(said: dict[str, Any]) -> list[str]:
-    return [each["name"] for each in said.get("parameters", []) if each.get("in") == "path"]
+def _path_names(operation: dict[str, Any]) -> list[str]:
+    return [
+        parameter["name"]
+        for parameter in operation.get("parameters", [])
+        if parameter.get("in") == "path"
+    ]
 
 
-def _unbounded(shape: Any, seen: set[type]) -> list[Any]:
+def _unbounded(shape: Any, visited: set[type]) -> list[Any]:
     if isinstance(shape, shapes.FloatType):
         low, high = (shape.ge, shape.gt), (shape.le, shape.lt)
         return [] if low != (None, None) and high != (None, None) else [shape]
     if isinstance(shape, shapes.StructType):
-        if shape.cls in seen:
+        if shape.cls in visited:
             return []
-        seen.add(shape.cls)
-        return [found for field in shape.fields for found in _unbounded(field.type, seen)]
+        visited.add(shape.cls)
+        return [
+            bound_error for field in shape.fields for bound_error in _unbounded(field.type, visited)
+        ]
     inner = [getattr(shape, name, None) for name in ("type", "item_type", "value_type")]
     inner += [*getattr(shape, "types", ()), *getattr(shape, "item_types", ())]
-    return [found for each in inner if each is not None for found in _unbounded(each, seen)]
+    return [
+        bound_error
+        for variant in inner
+        if variant is not None
+        for bound_error in _unbounded(variant, visited)
+    ]

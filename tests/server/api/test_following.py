@@ -67,11 +67,11 @@ def test_a_stream_ends_with_what_its_caller_came_with(
     owner = server.client(session)
     task_id = owner.submit("print('waits for a node')")
     path = {"task": f"/v1/tasks/{task_id}/follow", "account": "/v1/events/follow"}[stream]
-    made = owner.post("/v1/me/keys", {"name": "x", "scopes": ["tasks:read", "account:read"]})
-    token = made["secret"] if way == "key" else session
+    created = owner.post("/v1/me/keys", {"name": "x", "scopes": ["tasks:read", "account:read"]})
+    token = created["secret"] if way == "key" else session
     with closing(Follower(server, token, path)) as following:
         assert following.hear() and following.hear(), "it is open, and quiet"
-        end(way, server, owner, made["key"]["id"])
+        end(way, server, owner, created["key"]["id"])
         ended_at = time.monotonic()
         while following.hear():
             assert time.monotonic() - ended_at < 10 * LOOKED_AT_SECONDS, "it goes on"

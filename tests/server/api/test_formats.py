@@ -29,12 +29,12 @@ def packed(api: Api, value: Any, path: str = "/v1/tasks") -> urllib3.BaseHTTPRes
 
 def test_a_task_is_submitted_and_read_in_messagepack(api: Api) -> None:
     body = msgspec.msgpack.encode(TASK)
-    made = api.call("POST", "/v1/tasks", body, Content_Type=PACKED, Accept=PACKED)
-    assert (made.status, made.headers["content-type"]) == (201, PACKED)
-    task = codec.decode_packed(made.data, TaskView)
-    shown = api.call("GET", "/v1/tasks", Accept=PACKED)
-    (listed,) = codec.decode_packed(shown.data, TaskPage).tasks
-    assert listed.id == task.id and shown.headers["vary"] == "Accept"
+    created = api.call("POST", "/v1/tasks", body, Content_Type=PACKED, Accept=PACKED)
+    assert (created.status, created.headers["content-type"]) == (201, PACKED)
+    task = codec.decode_packed(created.data, TaskView)
+    listing = api.call("GET", "/v1/tasks", Accept=PACKED)
+    (listed,) = codec.decode_packed(listing.data, TaskPage).tasks
+    assert listed.id == task.id and listing.headers["vary"] == "Accept"
     assert json.loads(api.call("GET", f"/v1/tasks/{task.id}").data)["id"] == task.id
 
 
@@ -46,8 +46,8 @@ def test_times_are_timestamps_and_bytes_are_bytes(api: Api) -> None:
 
 def test_the_older_name_is_understood(api: Api) -> None:
     body = msgspec.msgpack.encode(TASK)
-    answer = api.call("POST", "/v1/tasks", body, Content_Type="application/x-msgpack")
-    assert (answer.status, answer.headers["content-type"]) == (201, "application/json")
+    response = api.call("POST", "/v1/tasks", body, Content_Type="application/x-msgpack")
+    assert (response.status, response.headers["content-type"]) == (201, "application/json")
 
 
 # nil is a right name, and a right delay: none.
@@ -61,16 +61,16 @@ def test_bad_messagepack_gets_a_sentence(api: Api, place: str, name: str) -> Non
     raw, mark = PACKED_VALUES[name], "@mark@"
     marked = msgspec.msgpack.encode({**TASK, place: mark})
     body = raw if place == "it" else marked.replace(msgspec.msgpack.encode(mark), raw)
-    answer = packed(api, body)
-    assert answer.status == 400, answer.data
-    assert answer.headers["content-type"] == "application/problem+json"
-    problem = answer.json()
+    response = packed(api, body)
+    assert response.status == 400, response.data
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
     assert problem["code"] == "invalid_input" and len(problem["detail"]) > 10
 
 
 def test_truncated_messagepack_is_reported(api: Api) -> None:
-    answer = packed(api, msgspec.msgpack.encode(TASK)[:-3])
-    assert answer.json()["detail"] == "The MessagePack in the body is incomplete."
+    response = packed(api, msgspec.msgpack.encode(TASK)[:-3])
+    assert response.json()["detail"] == "The MessagePack in the body is incomplete."
 
 
 def test_messagepack_refuses_what_json_refuses(api: Api) -> None:
@@ -101,22 +101,22 @@ ACCEPTS = [
 
 @pytest.mark.parametrize(("accept", "kind"), ACCEPTS)
 def test_the_answer_is_what_the_client_takes(api: Api, accept: str, kind: str) -> None:
-    answer = api.call("GET", "/v1/me", Accept=accept)
-    assert (answer.status, answer.headers["content-type"]) == (200, kind)
+    response = api.call("GET", "/v1/me", Accept=accept)
+    assert (response.status, response.headers["content-type"]) == (200, kind)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", "image/*", "garbage"])
 def test_an_unacceptable_format_is_refused_before_the_change(api: Api, accept: str) -> None:
     before = len(api.get("/v1/tasks?limit=500")["tasks"])
-    answer = api.call("POST", "/v1/tasks", json.dumps(TASK).encode(), Accept=accept)
-    assert (answer.status, answer.json()["code"]) == (406, "not_acceptable")
-    assert "application/msgpack" in answer.json()["hint"]
+    response = api.call("POST", "/v1/tasks", json.dumps(TASK).encode(), Accept=accept)
+    assert (response.status, response.json()["code"]) == (406, "not_acceptable")
+    assert "application/msgpack" in response.json()["hint"]
     assert len(api.get("/v1/tasks?limit=500")["tasks"]) == before
 
 
 def test_a_problem_is_json_for_everybody(api: Api) -> None:
-    answer = api.call("GET", "/v1/tasks/task_x", Accept=PACKED)
-    assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
+    response = api.call("GET", "/v1/tasks/task_x", Accept=PACKED)
+    assert (response.status, response.headers["content-type"]) == (404, "application/problem+json")
 
 
 def test_bytes_and_streams_are_not_negotiated(server: ServerProcess, api: Api) -> None:

@@ -26,15 +26,15 @@ def rich(server: ServerProcess) -> Api:
 
 
 def amounts(page: Any) -> list[int]:
-    return [each["available_micro"] for each in page["entries"]]
+    return [entry["available_micro"] for entry in page["entries"]]
 
 
 def test_pages_of_entries(rich: Api) -> None:
     first = rich.get(f"{routes.LEDGER.path}?limit=2")
     assert amounts(first) == [3, 2]
-    rest = rich.get(f"{routes.LEDGER.path}?limit=2&cursor={first['next_cursor']}")
-    assert amounts(rest) == [1] and rest["next_cursor"] is None
-    assert {each["kind"] for each in first["entries"]} == {"grant"}
+    next_page = rich.get(f"{routes.LEDGER.path}?limit=2&cursor={first['next_cursor']}")
+    assert amounts(next_page) == [1] and next_page["next_cursor"] is None
+    assert {entry["kind"] for entry in first["entries"]} == {"grant"}
 
 
 def test_filters(rich: Api) -> None:
@@ -47,10 +47,14 @@ def test_filters(rich: Api) -> None:
 
 
 def test_the_summary(rich: Api) -> None:
-    found = rich.get(routes.LEDGER_SUMMARY.path)
-    assert (found["available_micro"], found["held_micro"], found["granted_micro"]) == (6, 0, 6)
-    assert [each["granted_micro"] for each in found["lines"]] == [6]
-    assert found["is_free"] is True
+    summary = rich.get(routes.LEDGER_SUMMARY.path)
+    assert (summary["available_micro"], summary["held_micro"], summary["granted_micro"]) == (
+        6,
+        0,
+        6,
+    )
+    assert [line["granted_micro"] for line in summary["lines"]] == [6]
+    assert summary["is_free"] is True
     old = rich.get(f"{routes.LEDGER_SUMMARY.path}?until=2020-01-01T00:00:00Z&by=task")
     assert (old["granted_micro"], old["lines"], old["available_micro"]) == (0, [], 6)
 
@@ -60,8 +64,8 @@ def test_objects_of_other_accounts_are_hidden(server: ServerProcess, rich: Api) 
     assert amounts(stranger.get(routes.LEDGER.path)) == []
     assert stranger.get(routes.LEDGER_SUMMARY.path)["granted_micro"] == 0
     cursor = rich.get(f"{routes.LEDGER.path}?limit=1")["next_cursor"]
-    answer = stranger.call("GET", f"{routes.LEDGER.path}?cursor={cursor}")
-    assert (answer.status, answer.json()["detail"]) == (400, "The cursor is not valid.")
+    response = stranger.call("GET", f"{routes.LEDGER.path}?cursor={cursor}")
+    assert (response.status, response.json()["detail"]) == (400, "The cursor is not valid.")
 
 
 WRONG = [
@@ -73,15 +77,18 @@ WRONG = [
 
 @pytest.mark.parametrize("query", WRONG)
 def test_invalid_queries_are_refused(rich: Api, query: str) -> None:
-    answer = rich.call("GET", f"{routes.LEDGER.path}?{query}")
-    assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), query
+    response = rich.call("GET", f"{routes.LEDGER.path}?{query}")
+    assert (response.status, response.json()["code"]) == (400, "invalid_input"), query
 
 
 def test_a_summary_of_ages_is_refused(rich: Api) -> None:
     path = f"{routes.LEDGER_SUMMARY.path}?until=2026-01-01T00:00:00Z"
     assert rich.call("GET", f"{path}&since=2024-12-01T00:00:00Z").status == 200
-    answer = rich.call("GET", f"{path}&since=2024-11-01T00:00:00Z")
-    assert (answer.status, answer.json()["detail"]) == (400, "A summary covers at most 400 days.")
+    response = rich.call("GET", f"{path}&since=2024-11-01T00:00:00Z")
+    assert (response.status, response.json()["detail"]) == (
+        400,
+        "A summary covers at most 400 days.",
+    )
 
 
 def test_a_summary_by_what_is_no_line(rich: Api) -> None:
@@ -94,7 +101,7 @@ def test_the_client_reads_it(server: ServerProcess) -> None:
         assert client.ledger.balance().available_micro == 6
         assert client.ledger.balance().available == 6e-6
         entries = list(client.ledger.entries([EntryKind.GRANT]))
-        assert [each.available_micro for each in entries] == [3, 2, 1]
+        assert [entry.available_micro for entry in entries] == [3, 2, 1]
         page = client.ledger.page(limit=1)
         assert client.ledger.page(page.next_cursor).entries == entries[1:]
         assert client.ledger.summary(LineBy.TASK).granted_micro == 6

@@ -24,8 +24,8 @@ def ann(server: ServerProcess) -> Api:
 
 
 def listed(api: Api, *filters: tuple[str, str]) -> list[Any]:
-    found: list[Any] = api.get(f"{routes.LIST_TASKS.path}?{urlencode(filters)}")["tasks"]
-    return found
+    tasks: list[Any] = api.get(f"{routes.LIST_TASKS.path}?{urlencode(filters)}")["tasks"]
+    return tasks
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_a_time_between_two_tasks_parts_them(ann: Api) -> None:
 
 
 def test_pages_go_on_where_the_last_one_ended(ann: Api) -> None:
-    shown: list[str] = []
+    task_ids: list[str] = []
     cursor: tuple[tuple[str, str], ...] = ()
     while True:
         query = urlencode([("limit", "1"), ("state", "queued"), ("state", "cancelled"), *cursor])
         page = ann.get(f"{routes.LIST_TASKS.path}?{query}")
-        shown += [task["id"] for task in page["tasks"]]
+        task_ids += [task["id"] for task in page["tasks"]]
         if page.get("next_cursor") is None:
             break
         cursor = (("cursor", page["next_cursor"]),)
-    assert shown == [task["id"] for task in listed(ann)]
+    assert task_ids == [task["id"] for task in listed(ann)]
 
 
 def test_lists_have_only_own_objects(server: ServerProcess, ann: Api) -> None:
@@ -91,5 +91,5 @@ def test_lists_have_only_own_objects(server: ServerProcess, ann: Api) -> None:
     ],
 )
 def test_a_bad_filter_gets_a_sentence(ann: Api, filters: tuple[str, str]) -> None:
-    answer = ann.call("GET", f"{routes.LIST_TASKS.path}?{urlencode([filters])}")
-    assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), answer.data
+    response = ann.call("GET", f"{routes.LIST_TASKS.path}?{urlencode([filters])}")
+    assert (response.status, response.json()["code"]) == (400, "invalid_input"), response.data

@@ -30,14 +30,14 @@ def test_there_are_paths_with_several_methods() -> None:
 def test_every_refusal_names_the_methods_of_the_path(server: ServerProcess, path: str) -> None:
     api, names = server.client(""), {**NAMES_OF_NOTHING, "number": "0"}
     expected = ", ".join(sorted(allowed()[path]))
-    answer = api.call("OPTIONS", path.format(**names))
-    assert (answer.status, answer.headers["Allow"]) == (204, expected)
+    response = api.call("OPTIONS", path.format(**names))
+    assert (response.status, response.headers["Allow"]) == (204, expected)
     for method in METHODS:
         if method not in allowed()[path]:
-            answer = api.call(method, path.format(**names))
-            assert (answer.status, answer.headers.get("Allow")) == (405, expected), method
+            response = api.call(method, path.format(**names))
+            assert (response.status, response.headers.get("Allow")) == (405, expected), method
 
 
 def test_the_document_has_its_methods_too(server: ServerProcess) -> None:
-    answer = server.client("").call("TRACE", "/schema/openapi.json")
-    assert (answer.status, answer.headers["Allow"]) == (405, "GET, OPTIONS")
+    response = server.client("").call("TRACE", "/schema/openapi.json")
+    assert (response.status, response.headers["Allow"]) == (405, "GET, OPTIONS")

@@ -17,16 +17,18 @@ PROMETHEUS = f"{OPENMETRICS},text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
 
 def samples(api: Api) -> list[Sample]:
-    answer = api.call("GET", "/metrics", Accept=PROMETHEUS)
-    assert answer.status == 200, answer.data
-    assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
-    families = text_string_to_metric_families(answer.data.decode())  # type: ignore[no-untyped-call]
+    response = api.call("GET", "/metrics", Accept=PROMETHEUS)
+    assert response.status == 200, response.data
+    assert response.headers["Content-Type"].startswith(
+        "application/openmetrics-text; version=1.0.0"
+    )
+    families = text_string_to_metric_families(response.data.decode())  # type: ignore[no-untyped-call]
     return [sample for family in families for sample in family.samples]
 
 
 def value(api: Api, name: str, **labels: str) -> float | None:
-    found = [s.value for s in samples(api) if s.name == name and s.labels == labels]
-    return found[0] if found else None
+    values = [s.value for s in samples(api) if s.name == name and s.labels == labels]
+    return values[0] if values else None
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +39,8 @@ def local(server: ServerProcess) -> Api:
 
 @pytest.mark.parametrize("accepted", [OPENMETRICS, "text/plain;version=0.0.4", "*/*"])
 def test_the_content_type_has_one_charset(accepted: str, local: Api) -> None:
-    answer = local.call("GET", "/metrics", Accept=accepted)
-    kind = answer.headers["Content-Type"]
+    response = local.call("GET", "/metrics", Accept=accepted)
+    kind = response.headers["Content-Type"]
     assert kind.startswith(accepted.split(";")[0].replace("*/*", "text/plain"))
     assert kind.count("charset=utf-8") == 1, kind
 
@@ -74,13 +76,13 @@ def test_every_part_of_the_server_is_in_it(server: ServerProcess, local: Api) ->
     await_true(
         lambda: value(local, "potluck_tasks_queued_total", cause="submitted"), "tasks are counted"
     )
-    found = {(sample.name, *sample.labels.values()): sample.value for sample in samples(local)}
-    assert found["potluck_leading",] == 1
-    assert found["potluck_database_statement_seconds_count", "tasks.insert"] >= 1
-    assert found["potluck_database_statement_seconds_count", "transaction"] >= 1
-    assert found["potluck_database_connections",] == 18
-    assert found["potluck_part_working", "database"] == 1
-    assert found["potluck_ledger_imbalance_credits",] == 0
+    values = {(sample.name, *sample.labels.values()): sample.value for sample in samples(local)}
+    assert values["potluck_leading",] == 1
+    assert values["potluck_database_statement_seconds_count", "tasks.insert"] >= 1
+    assert values["potluck_database_statement_seconds_count", "transaction"] >= 1
+    assert values["potluck_database_connections",] == 18
+    assert values["potluck_part_working", "database"] == 1
+    assert values["potluck_ledger_imbalance_credits",] == 0
     for name in (
         *("process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"),
         *(
@@ -90,7 +92,7 @@ def test_every_part_of_the_server_is_in_it(server: ServerProcess, local: Api) ->
         ),
         "potluck_event_loop_lag_seconds_count",
     ):
-        assert found[name,] > 0, name
+        assert values[name,] > 0, name
 
 
 def test_nothing_in_it_names_a_task_an_account_or_a_machine(
@@ -146,16 +148,16 @@ def test_a_key_needs_the_scope_and_its_account_the_role(server: ServerProcess) -
         (admin, Scope.POOL_READ, 403),
         (other, Scope.METRICS_READ, 403),
     ):
-        made = owner.post("/v1/me/keys", {"name": "prometheus", "scopes": [scope]})
-        assert made["unusable_scopes"] == ([scope] if owner is other else [])
-        reader = server.client(made["secret"])
-        answer = reader.call("GET", "/metrics", X_Forwarded_For="203.0.113.7")
-        assert answer.status == status, (scope, answer.data)
+        created = owner.post("/v1/me/keys", {"name": "prometheus", "scopes": [scope]})
+        assert created["unusable_scopes"] == ([scope] if owner is other else [])
+        reader = server.client(created["secret"])
+        response = reader.call("GET", "/metrics", X_Forwarded_For="203.0.113.7")
+        assert response.status == status, (scope, response.data)
     proxied = admin.call("GET", "/metrics", X_Forwarded_For="203.0.113.7")
     assert proxied.status == 200, "an admin's session"
 
 
 def test_metrics_can_be_turned_off(tmp_path_factory: pytest.TempPathFactory) -> None:
     with ServerProcess(tmp_path_factory.mktemp("off"), POTLUCK_METRICS="false") as server:
-        answer = server.client("").call("GET", "/metrics")
-        assert answer.status == 404 and "POTLUCK_METRICS" in answer.json()["hint"]
+        response = server.client("").call("GET", "/metrics")
+        assert response.status == 404 and "POTLUCK_METRICS" in response.json()["hint"]

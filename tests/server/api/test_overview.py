@@ -35,32 +35,32 @@ def test_tasks_are_counted_by_state(ann: Api, server: ServerProcess) -> None:
     assert counts(ann, "?name=a.py") == {"queued": 1, "cancelled": 1}
     assert counts(ann, "?kind=script") == {"queued": 2, "cancelled": 1}
     assert counts(ann, "?kind=command") == counts(ann, "?until=2020-01-01T00:00:00Z") == {}
-    whole = ann.get(routes.TASK_COUNTS.path)
-    assert set(whole["counts"]) >= {"queued", "running", "succeeded", "failed"}
-    assert whole["counted_tasks"] == 10_000
+    overview = ann.get(routes.TASK_COUNTS.path)
+    assert set(overview["counts"]) >= {"queued", "running", "succeeded", "failed"}
+    assert overview["counted_tasks"] == 10_000
     assert ann.get(f"{routes.TASK_COUNTS.path}?kind=dream")["status"] == 400
     stranger = server.client(server.sign_in(Wallet("counts nothing")))
     assert counts(stranger) == {}
 
 
 def test_the_market_shows_what_is_on_offer(server: ServerProcess, owner: Person, ann: Api) -> None:
-    (mine,) = ann.get(f"{routes.LIST_DEVICES.path}?limit=100")["devices"][:1] or [None]
-    assert mine is not None
+    (device,) = ann.get(f"{routes.LIST_DEVICES.path}?limit=100")["devices"][:1] or [None]
+    assert device is not None
     market = ann.get(routes.MARKET.path)
-    offered = {each["model"]: each for each in market["models"]}
-    assert mine["description"]["model"] in offered
-    found = offered[mine["description"]["model"]]
+    offered = {model["model"]: model for model in market["models"]}
+    assert device["description"]["model"] in offered
+    model = offered[device["description"]["model"]]
     assert (
-        found["devices"] >= 1
-        and sum(each["devices"] for each in found["prices"]) == (found["devices"])
+        model["devices"] >= 1
+        and sum(price["devices"] for price in model["prices"]) == (model["devices"])
     )
     assert market["counted_tasks"] == 10_000 and market["at"]
 
 
 def test_my_machines_alone(server: ServerProcess, owner: Person, ann: Api) -> None:
     Person(server, "another owner who looks")
-    everything = [node["id"] for node in ann.get(routes.LIST_NODES.path)["nodes"]]
-    assert len(everything) >= 2
+    node_ids = [node["id"] for node in ann.get(routes.LIST_NODES.path)["nodes"]]
+    assert len(node_ids) >= 2
     path = f"{routes.LIST_NODES.path}?mine=true"
     assert [node["id"] for node in owner.api.get(path)["nodes"]] == [owner.node_id]
     assert ann.get(path)["nodes"] == []
@@ -71,17 +71,19 @@ def test_my_machines_alone(server: ServerProcess, owner: Person, ann: Api) -> No
 
 
 def test_anybody_may_see_how_to_join(server: ServerProcess) -> None:
-    shown = server.client("").get(routes.JOINING.path)
-    assert (shown["url"], shown["registration"]) == (server.url, "open")
-    assert shown["installers"]["pip"] == server.first["join"]
-    assert shown["provide"] == f"potluck provide {server.url}"
-    assert shown["has_private_authority"] is False
+    response = server.client("").get(routes.JOINING.path)
+    assert (response["url"], response["registration"]) == (server.url, "open")
+    assert response["installers"]["pip"] == server.first["join"]
+    assert response["provide"] == f"potluck provide {server.url}"
+    assert response["has_private_authority"] is False
     page = server.client("").call("GET", "/pages/join").data.decode()
-    assert shown["run"] in page
+    assert response["run"] in page
 
 
 def test_a_template_can_be_submitted_as_it_comes(ann: Api) -> None:
-    templates = {each["name"]: each for each in ann.get(routes.LIST_TEMPLATES.path)["templates"]}
+    templates = {
+        template["name"]: template for template in ann.get(routes.LIST_TEMPLATES.path)["templates"]
+    }
     assert {"hello", "mandelbrot", "k-means"} <= set(templates)
     hello = templates["hello"]
     assert hello["request"]["spec"]["arguments"] == ["--name=world"]
@@ -94,36 +96,36 @@ def test_a_template_can_be_submitted_as_it_comes(ann: Api) -> None:
             for file in template["files"]
         ]
         request["spec"] = {**request["spec"], "files": files}
-        answer = ann.post(routes.SUBMIT_TASK.path, request)
-        assert answer.get("name") == template["name"], answer
-        ann.post(routes.CANCEL_TASK.url(task_id=answer["id"]), {})
+        task = ann.post(routes.SUBMIT_TASK.path, request)
+        assert task.get("name") == template["name"], task
+        ann.post(routes.CANCEL_TASK.url(task_id=task["id"]), {})
 
 
 def uploaded(api: Api, data: bytes) -> dict[str, Any]:
     blob = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
-    begun = api.post(routes.BEGIN_UPLOAD.path, {"blob": blob})
-    if not begun["complete"]:
-        part = routes.PUT_PART.url(upload_id=begun["upload_id"], number="0")
+    upload = api.post(routes.BEGIN_UPLOAD.path, {"blob": blob})
+    if not upload["complete"]:
+        part = routes.PUT_PART.url(upload_id=upload["upload_id"], number="0")
         kind = {"Content_Type": "application/octet-stream"}
         assert api.call("PUT", part, data, **kind).status == 200
-        assert api.post(routes.FINISH_UPLOAD.url(upload_id=begun["upload_id"]), {})["complete"]
+        assert api.post(routes.FINISH_UPLOAD.url(upload_id=upload["upload_id"]), {})["complete"]
     return blob
 
 
 def test_a_request_can_be_submitted_again(ann: Api, server: ServerProcess) -> None:
-    said = {
+    request = {
         "spec": {**SCRIPT, "arguments": ["one"], "environment": {"PLAIN": "yes"}},
         "name": "first",
         "requirements": {"device_kind": "gpu", "memory_bytes": 2**30},
         "secrets": {"TOKEN": "planted-request-0123456789"},
     }
-    task_id = ann.post(routes.SUBMIT_TASK.path, said)["id"]
-    found = ann.get(routes.TASK_REQUEST.url(task_id=task_id))
-    assert found["secret_count"] == 1 and "planted" not in str(found)
-    assert found["request"]["spec"]["arguments"] == ["one"]
-    assert found["request"]["requirements"]["device_kind"] == "gpu"
-    again = ann.post(routes.SUBMIT_TASK.path, {**found["request"], "name": "second"})
-    assert again["name"] == "second"
+    task_id = ann.post(routes.SUBMIT_TASK.path, request)["id"]
+    stored_request = ann.get(routes.TASK_REQUEST.url(task_id=task_id))
+    assert stored_request["secret_count"] == 1 and "planted" not in str(stored_request)
+    assert stored_request["request"]["spec"]["arguments"] == ["one"]
+    assert stored_request["request"]["requirements"]["device_kind"] == "gpu"
+    second_task = ann.post(routes.SUBMIT_TASK.path, {**stored_request["request"], "name": "second"})
+    assert second_task["name"] == "second"
     stranger = server.client(server.sign_in(Wallet("asks for a request")))
     assert stranger.get(routes.TASK_REQUEST.url(task_id=task_id))["status"] == 404
 

@@ -23,9 +23,9 @@ FOLDER = Path(potluck.__file__).parent
 
 @pytest.fixture(scope="module")
 def wheel() -> OwnWheel:
-    found = build_own_wheel({})
-    assert found is not None
-    return found
+    own_wheel = build_own_wheel({})
+    assert own_wheel is not None
+    return own_wheel
 
 
 def names(wheel: OwnWheel) -> list[str]:
@@ -34,15 +34,15 @@ def names(wheel: OwnWheel) -> list[str]:
 
 def test_anybody_may_have_the_wheel_under_its_name(server: ServerProcess, wheel: OwnWheel) -> None:
     stranger = server.client("")
-    told = stranger.get(routes.PACKAGE.path)
-    assert (told["name"], told["requires_python"]) == ("potluck", ">=3.11")
-    answer = stranger.call("GET", routes.PACKAGE_FILE.url(file=told["file"]))
-    assert answer.status == 200 and answer.data == wheel.data
-    assert hashlib.sha256(answer.data).hexdigest() == told["sha256"]
-    assert len(answer.data) == told["size_bytes"] == int(answer.headers["Content-Length"])
-    assert "immutable" in answer.headers["Cache-Control"]
-    assert answer.headers.getlist("Cache-Control") == [answer.headers["Cache-Control"]]
-    has_it = stranger.call("GET", answer.url or "", If_None_Match=answer.headers["ETag"])
+    package = stranger.get(routes.PACKAGE.path)
+    assert (package["name"], package["requires_python"]) == ("potluck", ">=3.11")
+    response = stranger.call("GET", routes.PACKAGE_FILE.url(file=package["file"]))
+    assert response.status == 200 and response.data == wheel.data
+    assert hashlib.sha256(response.data).hexdigest() == package["sha256"]
+    assert len(response.data) == package["size_bytes"] == int(response.headers["Content-Length"])
+    assert "immutable" in response.headers["Cache-Control"]
+    assert response.headers.getlist("Cache-Control") == [response.headers["Cache-Control"]]
+    has_it = stranger.call("GET", response.url or "", If_None_Match=response.headers["ETag"])
     assert (has_it.status, has_it.data) == (304, b"")
 
 
@@ -50,35 +50,41 @@ def test_anybody_may_have_the_wheel_under_its_name(server: ServerProcess, wheel:
     "file", ["potluck-0.0.1-py3-none-any.whl", "..%2Fwheel.py", "%00", "x" * 999]
 )
 def test_there_is_no_other_file(server: ServerProcess, wheel: OwnWheel, file: str) -> None:
-    answer = server.client("").call("GET", routes.PACKAGE_FILE.url(file=file))
-    assert answer.status == 404 and answer.json()["code"] == "not_found"
+    response = server.client("").call("GET", routes.PACKAGE_FILE.url(file=file))
+    assert response.status == 404 and response.json()["code"] == "not_found"
 
 
 def test_it_is_the_code_of_the_package_and_nothing_else(wheel: OwnWheel) -> None:
     """Also of what is new, and not committed yet."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "."]
-    listed = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True)
-    if listed.returncode:
+    listing = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True)
+    if listing.returncode:
         pytest.skip("this is no checkout")
-    ours = {f"potluck/{name}" for name in listed.stdout.split() if (FOLDER / name).exists()}
+    committed_files = {
+        f"potluck/{name}" for name in listing.stdout.split() if (FOLDER / name).exists()
+    }
     code = {name for name in names(wheel) if name.startswith("potluck/")}
-    assert code == ours, "server/package_wheel.py says which kinds of files the package has"
-    about = {name.split("/", 1)[1] for name in names(wheel) if ".dist-info/" in name}
-    assert about == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+    assert code == committed_files, (
+        "server/package_wheel.py says which kinds of files the package has"
+    )
+    info_files = {name.split("/", 1)[1] for name in names(wheel) if ".dist-info/" in name}
+    assert info_files == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 
 
 def test_the_record_holds_for_every_file(wheel: OwnWheel) -> None:
     archive = zipfile.ZipFile(io.BytesIO(wheel.data))
     assert archive.testzip() is None
-    about = f"potluck-{wheel.package.version}.dist-info"
-    rows = list(csv.reader(archive.read(f"{about}/RECORD").decode().splitlines()))
-    assert [row[0] for row in rows if not row[1]] == [f"{about}/RECORD"]
+    info_directory = f"potluck-{wheel.package.version}.dist-info"
+    rows = list(csv.reader(archive.read(f"{info_directory}/RECORD").decode().splitlines()))
+    assert [row[0] for row in rows if not row[1]] == [f"{info_directory}/RECORD"]
     assert sorted(row[0] for row in rows) == sorted(archive.namelist())
     for name, digest, size in rows:
         data = archive.read(name)
-        said = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        assert not digest or (digest, int(size)) == (f"sha256={said}", len(data)), name
-    metadata = archive.read(f"{about}/METADATA").decode()
+        encoded_digest = (
+            base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        )
+        assert not digest or (digest, int(size)) == (f"sha256={encoded_digest}", len(data)), name
+    metadata = archive.read(f"{info_directory}/METADATA").decode()
     assert f"\nVersion: {wheel.package.version}\n" in metadata
     assert "Requires-Dist: msgspec" in metadata
 
@@ -106,11 +112,11 @@ def test_the_same_code_gives_the_same_bytes_whatever_lies_about(
 def test_other_code_has_another_version(wheel: OwnWheel, tmp_path: Path) -> None:
     """Installers leave a package alone that is there in the same version."""
     (tmp_path / "__init__.py").write_text("one = 1")
-    one = assemble_wheel(distribution("potluck"), tmp_path, {}).package
+    first = assemble_wheel(distribution("potluck"), tmp_path, {}).package
     (tmp_path / "__init__.py").write_text("one = 2")
     other = assemble_wheel(distribution("potluck"), tmp_path, {}).package
-    assert len({one.version, other.version, wheel.package.version}) == 3
-    assert one.version.startswith(f"{potluck.__version__}+h")
+    assert len({first.version, other.version, wheel.package.version}) == 3
+    assert first.version.startswith(f"{potluck.__version__}+h")
 
 
 def test_the_line_says_what_to_trust(wheel: OwnWheel) -> None:

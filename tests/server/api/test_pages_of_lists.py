@@ -52,25 +52,25 @@ def lists_of(name: str) -> list[str]:
 
 
 def is_paged(name: str) -> bool:
-    parameters = {each.get("name") for each in operations()[name].get("parameters", [])}
+    parameters = {parameter.get("name") for parameter in operations()[name].get("parameters", [])}
     return {"cursor", "limit"} <= parameters
 
 
 def test_every_list_is_paged_or_bounded() -> None:
-    gets = {each["get"]["operationId"] for each in document()["paths"].values() if "get" in each}
+    gets = {path["get"]["operationId"] for path in document()["paths"].values() if "get" in path}
     listing = {name for name in gets if lists_of(name)}
     assert len(listing) > 15
     assert {name for name in listing if not is_paged(name)} <= BOUNDED.keys()
 
 
 def pages(api: Api, path: str, field: str) -> list[str]:
-    found, cursor = [], ""
+    ids, cursor = [], ""
     while True:
         page = api.get(f"{path}?limit=1{cursor}")
         assert len(page[field]) <= 1
-        found += [each["id"] for each in page[field]]
+        ids += [row["id"] for row in page[field]]
         if page["next_cursor"] is None:
-            return found
+            return ids
         cursor = f"&cursor={page['next_cursor']}"
 
 
@@ -95,8 +95,8 @@ def test_pages_together_are_the_whole_list(server: ServerProcess, path: str, fie
         api.post(routes.MAKE_INVITE.path, {})
         api.post(routes.MAKE_WEBHOOK.path, {"url": "https://hooks.public.org/"})
         wallet.authorise(server.url, token, Wallet(f"node {number} of pages"))
-    whole = [each["id"] for each in api.get(path)[field]]
-    assert len(whole) >= 2 and pages(api, path, field) == whole
+    all_ids = [row["id"] for row in api.get(path)[field]]
+    assert len(all_ids) >= 2 and pages(api, path, field) == all_ids
     with Potluck(server.url, token=token) as potluck:
         methods: dict[str, Callable[[], list[Any]]] = {
             "sessions": potluck.account.sessions,
@@ -104,4 +104,4 @@ def test_pages_together_are_the_whole_list(server: ServerProcess, path: str, fie
             "webhooks": potluck.webhooks.list,
             "node_keys": potluck.account.node_keys,
         }
-        assert [each.id for each in methods[field]()] == whole
+        assert [row.id for row in methods[field]()] == all_ids

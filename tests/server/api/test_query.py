@@ -12,56 +12,58 @@ from tests.server.api.described import application, operations
 
 @pytest.mark.parametrize("query", ["nonsense=1", "State=queued", "nonsense", "limit=1&page=2"])
 def test_invalid_query_parameters_are_named(server: ServerProcess, query: str) -> None:
-    answer = server.client().call("GET", f"/v1/tasks?{query}")
-    told = answer.json()
-    assert (answer.status, told["code"]) == (400, "invalid_input")
-    assert f"`{query.split('&')[-1].partition('=')[0]}`" in told["detail"], told
-    assert told["hint"] == "Choose from: cursor, kind, limit, name, since, state, until."
+    response = server.client().call("GET", f"/v1/tasks?{query}")
+    problem = response.json()
+    assert (response.status, problem["code"]) == (400, "invalid_input")
+    assert f"`{query.split('&')[-1].partition('=')[0]}`" in problem["detail"], problem
+    assert problem["hint"] == "Choose from: cursor, kind, limit, name, since, state, until."
 
 
 @pytest.mark.parametrize("query", ["%FF=1", "%00=1", "=1", "a" * 5_000, "&".join("abcdefgh")])
 def test_junk_is_refused_in_a_few_words(server: ServerProcess, query: str) -> None:
-    answer = server.client().call("GET", f"/v1/tasks?{query}")
-    assert answer.status == 400 and len(answer.json()["detail"]) < 500
+    response = server.client().call("GET", f"/v1/tasks?{query}")
+    assert response.status == 400 and len(response.json()["detail"]) < 500
 
 
 @pytest.mark.parametrize("name", sorted(operations()))
 def test_every_operation_knows_what_the_document_says(name: str) -> None:
-    (handler,) = [each.handler for each in application() if each.name == name]
-    said = operations()[name].get("parameters", [])
-    assert known_names(handler) == {each["name"] for each in said if each.get("in") == "query"}
+    (handler,) = [operation.handler for operation in application() if operation.name == name]
+    parameters = operations()[name].get("parameters", [])
+    assert known_names(handler) == {
+        parameter["name"] for parameter in parameters if parameter.get("in") == "query"
+    }
 
 
 def test_every_operation_refuses_what_it_does_not_know(server: ServerProcess) -> None:
     api, names = server.client(), {**NAMES_OF_NOTHING, "number": "0"}
-    asked = [each for each in application() if each.path.startswith("/v1/")]
+    asked = [operation for operation in application() if operation.path.startswith("/v1/")]
     assert len(asked) > 80
     for each in asked:
         path = f"{each.path.format(**names)}?unheard_of=1"
-        answer = api.call(each.method.upper(), path)
+        response = api.call(each.method.upper(), path)
         # Who is not let in is told nothing else.
-        assert answer.status in (400, 403), (each.name, answer.data)
-        assert answer.status == 403 or "`unheard_of`" in answer.json()["detail"], each.name
+        assert response.status in (400, 403), (each.name, response.data)
+        assert response.status == 403 or "`unheard_of`" in response.json()["detail"], each.name
         assert "400" in operations()[each.name]["responses"], each.name
 
 
 def test_every_parameter_that_is_no_list_is_given_once(server: ServerProcess) -> None:
     api, names = server.client(), {**NAMES_OF_NOTHING, "number": "0"}
     checked, lists = 0, set()
-    for each in application():
-        for said in operations()[each.name].get("parameters", []):
-            if said.get("in") != "query":
+    for operation in application():
+        for parameter in operations()[operation.name].get("parameters", []):
+            if parameter.get("in") != "query":
                 continue
-            name = said["name"]
-            if said["schema"].get("type") == "array":
+            name = parameter["name"]
+            if parameter["schema"].get("type") == "array":
                 lists.add(name)
                 continue
-            path = f"{each.path.format(**names)}?{name}=1&{name}=1"
-            answer = api.call(each.method.upper(), path)
+            path = f"{operation.path.format(**names)}?{name}=1&{name}=1"
+            response = api.call(operation.method.upper(), path)
             checked += 1
-            assert answer.status in (400, 403), (each.name, answer.data)
+            assert response.status in (400, 403), (operation.name, response.data)
             sentence = f"The query parameter `{name}` is given more than once."
-            assert answer.status == 403 or answer.json()["detail"] == sentence, each.name
+            assert response.status == 403 or response.json()["detail"] == sentence, operation.name
     assert checked > 40 and {"state", "label"} <= lists
 
 
@@ -70,9 +72,9 @@ def test_a_header_that_is_a_parameter_is_given_once(server: ServerProcess) -> No
     for value in ("one", "two"):
         headers.add("Idempotency-Key", value)
     headers.add("Authorization", f"Bearer {server.token}")
-    answer = urllib3.request("POST", f"{api.url}/v1/tasks", headers=headers, json=TASK)
-    assert answer.status == 400
-    assert answer.json()["detail"] == "The header `Idempotency-Key` is given more than once."
+    response = urllib3.request("POST", f"{api.url}/v1/tasks", headers=headers, json=TASK)
+    assert response.status == 400
+    assert response.json()["detail"] == "The header `Idempotency-Key` is given more than once."
 
 
 @pytest.mark.parametrize(
@@ -98,5 +100,5 @@ def test_pages_and_probes_accept_unknown_parameters(server: ServerProcess, path:
 def test_a_wrong_value_is_reported_by_its_public_name_with_the_choices(
     server: ServerProcess, path: str, detail: str
 ) -> None:
-    answer = server.client().call("GET", path)
-    assert answer.status == 400 and answer.json()["detail"].startswith(detail), answer.data
+    response = server.client().call("GET", path)
+    assert response.status == 400 and response.json()["detail"].startswith(detail), response.data

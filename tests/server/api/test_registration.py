@@ -117,11 +117,14 @@ def test_nonsense_gets_a_sentence_and_changes_nothing(tmp_path: Path, database_u
         bodies = {name: registration(other, case[0]) for name, case in (NONSENSE | foreign).items()}
         api = server.client(other.node_token())
         before = settled_rows(database_url)
-        for name, (_, status, word) in (NONSENSE | foreign).items():
-            answer = api.call("POST", routes.REGISTER_NODE.path, bodies[name])
-            assert answer.status == status, (name, answer.data)
-            problem = answer.json()
-            assert word in problem["detail"] and problem["detail"].endswith("."), (name, problem)
+        for name, (_, status, fragment) in (NONSENSE | foreign).items():
+            response = api.call("POST", routes.REGISTER_NODE.path, bodies[name])
+            assert response.status == status, (name, response.data)
+            problem = response.json()
+            assert fragment in problem["detail"] and problem["detail"].endswith("."), (
+                name,
+                problem,
+            )
             assert problem["hint"] or status == 413, (name, problem)
         assert settled_rows(database_url) == before
         right = api.call("POST", routes.REGISTER_NODE.path, registration(other, said()))
@@ -131,10 +134,12 @@ def test_nonsense_gets_a_sentence_and_changes_nothing(tmp_path: Path, database_u
 def registration(person: Person, change: Change) -> bytes:
     """With a statement for each of its devices: only what is wrong about it is in its way."""
     offer = person.registration()
-    (stated,) = offer.pop("statements")
+    (statement,) = offer.pop("statements")
     change(offer, offer["description"]["devices"][0])
     uuids = [each["uuid"] for each in offer["description"]["devices"]][:2]
-    offer.setdefault("statements", [_statement(person, each, stated["origin"]) for each in uuids])
+    offer.setdefault(
+        "statements", [_statement(person, uuid, statement["origin"]) for uuid in uuids]
+    )
     return json.dumps(offer).encode()
 
 

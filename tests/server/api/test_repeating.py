@@ -60,15 +60,15 @@ def test_a_retry_again_is_the_same_retry(
     changed = said(api, url, other, name)
     assert (changed.status, changed.json()["code"]) == (409, "conflict")
     assert said(api, url, other, f"{name}, otherwise").json()["id"] != made["id"]
-    elsewhere = said(api, "/v1/tasks", TASK, name)
-    assert (elsewhere.status, elsewhere.json()["code"]) == (409, "conflict")
+    conflicting = said(api, "/v1/tasks", TASK, name)
+    assert (conflicting.status, conflicting.json()["code"]) == (409, "conflict")
 
 
-def _lasting(answer: urllib3.BaseHTTPResponse) -> Any:
-    if not answer.data:
+def _lasting(response: urllib3.BaseHTTPResponse) -> Any:
+    if not response.data:
         return None
-    found = answer.json()
-    return found.get("id") or found
+    content = response.json()
+    return content.get("id") or content
 
 
 def test_credit_is_granted_once_to_ten_concurrent_requests(server: ServerProcess) -> None:
@@ -86,35 +86,35 @@ def test_credit_is_granted_once_to_ten_concurrent_requests(server: ServerProcess
 
 def test_a_rotation_is_repeated_as_long_as_its_secret_is_the_newest(server: ServerProcess) -> None:
     api = server.client(server.sign_in(Wallet("who rotates")))
-    one, other = (api.post("/v1/webhooks", WEBHOOK)["webhook"]["id"] for _ in range(2))
+    first_id, other = (api.post("/v1/webhooks", WEBHOOK)["webhook"]["id"] for _ in range(2))
 
     def rotated(webhook_id: str, key: str) -> urllib3.BaseHTTPResponse:
         return api.call("POST", f"/v1/webhooks/{webhook_id}/rotate", Idempotency_Key=key)
 
-    first, again = rotated(one, "first"), rotated(one, "first")
-    assert first.status == again.status == 200
-    assert first.json()["secret"] == again.json()["secret"]
+    first, repeated = rotated(first_id, "first"), rotated(first_id, "first")
+    assert first.status == repeated.status == 200
+    assert first.json()["secret"] == repeated.json()["secret"]
     assert rotated(other, "first").status == 409, "another webhook is another request"
-    assert rotated(one, "second").json()["secret"] != first.json()["secret"]
-    late = rotated(one, "first")
-    assert (late.status, late.json()["code"]) == (409, "conflict")
+    assert rotated(first_id, "second").json()["secret"] != first.json()["secret"]
+    late_rotation = rotated(first_id, "first")
+    assert (late_rotation.status, late_rotation.json()["code"]) == (409, "conflict")
 
 
 def test_a_key_is_the_caller_s_own(server: ServerProcess) -> None:
-    one, two = (server.client(server.sign_in(Wallet(name))) for name in ("one", "two"))
-    made = [said(api, "/v1/me/keys", KEY, "shared").json() for api in (one, two)]
-    assert made[0]["secret"] != made[1]["secret"]
-    assert made[0]["key"]["id"] != made[1]["key"]["id"]
+    first, two = (server.client(server.sign_in(Wallet(name))) for name in ("one", "two"))
+    created = [said(api, "/v1/me/keys", KEY, "shared").json() for api in (first, two)]
+    assert created[0]["secret"] != created[1]["secret"]
+    assert created[0]["key"]["id"] != created[1]["key"]["id"]
 
 
 def test_what_is_over_is_not_made_again_by_repeating(server: ServerProcess) -> None:
     api = server.client()
-    made = said(api, "/v1/me/keys", KEY, "revoked later").json()
-    assert server.client(made["secret"]).call("GET", "/v1/nodes").status == 200
-    api.call("DELETE", f"/v1/me/keys/{made['key']['id']}")
-    again = said(api, "/v1/me/keys", KEY, "revoked later")
-    assert (again.status, again.json()["code"]) == (409, "conflict")
-    assert server.client(made["secret"]).call("GET", "/v1/nodes").status == 401
+    created = said(api, "/v1/me/keys", KEY, "revoked later").json()
+    assert server.client(created["secret"]).call("GET", "/v1/nodes").status == 200
+    api.call("DELETE", f"/v1/me/keys/{created['key']['id']}")
+    repeated = said(api, "/v1/me/keys", KEY, "revoked later")
+    assert (repeated.status, repeated.json()["code"]) == (409, "conflict")
+    assert server.client(created["secret"]).call("GET", "/v1/nodes").status == 401
 
 
 @pytest.mark.parametrize("path", ["/v1/tasks", "/v1/me/keys"])

@@ -24,15 +24,17 @@ NOTHING = "task_01jd0000000000000000000000"
 
 def test_a_list_is_taken_once_and_each_is_answered(server: ServerProcess) -> None:
     me = server.client()
-    said = {"tasks": [{"spec": SCRIPT}, {"spec": FUNCTION}, {"spec": SCRIPT, "allow_failures": 1}]}
-    told = me.post("/v1/tasks/batch", said, Idempotency_Key="a list")["tasks"]
-    assert [each["code"] for each in told] == ["", "", "invalid_input"]
-    assert "Only an array may" in told[2]["detail"] and told[2]["hint"]
-    again = me.post("/v1/tasks/batch", said, Idempotency_Key="a list")["tasks"]
-    assert again[:2] == told[:2]
-    kinds = [me.get(f"/v1/tasks/{each['task_id']}")["kind"] for each in told[:2]]
+    request = {
+        "tasks": [{"spec": SCRIPT}, {"spec": FUNCTION}, {"spec": SCRIPT, "allow_failures": 1}]
+    }
+    outcomes = me.post("/v1/tasks/batch", request, Idempotency_Key="a list")["tasks"]
+    assert [outcome["code"] for outcome in outcomes] == ["", "", "invalid_input"]
+    assert "Only an array may" in outcomes[2]["detail"] and outcomes[2]["hint"]
+    repeated_outcomes = me.post("/v1/tasks/batch", request, Idempotency_Key="a list")["tasks"]
+    assert repeated_outcomes[:2] == outcomes[:2]
+    kinds = [me.get(f"/v1/tasks/{outcome['task_id']}")["kind"] for outcome in outcomes[:2]]
     assert kinds == ["script", "function"]
-    for each in told[:2]:
+    for each in outcomes[:2]:
         me.post(f"/v1/tasks/{each['task_id']}/cancel", {})
 
 
@@ -50,39 +52,39 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body", "word"), WRONG, ids=[row[2] for row in WRONG])
+@pytest.mark.parametrize(("path", "body", "fragment"), WRONG, ids=[row[2] for row in WRONG])
 def test_invalid_requests_get_a_sentence(
-    server: ServerProcess, path: str, body: dict[str, Any], word: str
+    server: ServerProcess, path: str, body: dict[str, Any], fragment: str
 ) -> None:
     problem = server.client().post(path, body)
     assert (problem["status"], problem["code"]) == (400, "invalid_input")
-    assert word in problem["detail"]
+    assert fragment in problem["detail"]
 
 
 def test_a_list_may_be_larger_than_other_bodies(server: ServerProcess) -> None:
     large = {**SCRIPT, "source": "#" * 500_000}
     me = server.client()
-    told = me.post("/v1/tasks/batch", {"tasks": [{"spec": large}] * 10})["tasks"]
-    assert all(each["task_id"] for each in told)
-    answer = me.call("POST", "/v1/tasks/batch", b'"' + b"a" * 9_000_000 + b'"')
-    assert answer.status == 413
-    for each in told:
+    outcomes = me.post("/v1/tasks/batch", {"tasks": [{"spec": large}] * 10})["tasks"]
+    assert all(outcome["task_id"] for outcome in outcomes)
+    response = me.call("POST", "/v1/tasks/batch", b'"' + b"a" * 9_000_000 + b'"')
+    assert response.status == 413
+    for each in outcomes:
         me.post(f"/v1/tasks/{each['task_id']}/cancel", {})
 
 
 def test_results_are_sent_in_the_requested_format(server: ServerProcess) -> None:
-    me, somebody = server.client(), server.client(server.sign_in(Wallet("asks for results")))
+    me, stranger = server.client(), server.client(server.sign_in(Wallet("asks for results")))
     task = me.post("/v1/tasks", {"spec": FUNCTION, "delay_seconds": 3600})
-    wanted = {"tasks": [{"task_id": task["id"]}]}
-    assert me.post("/v1/results", wanted) == {"results": []}
+    request = {"tasks": [{"task_id": task["id"]}]}
+    assert me.post("/v1/results", request) == {"results": []}
     me.post(f"/v1/tasks/{task['id']}/cancel", {})
-    ((found),) = me.post("/v1/results", {**wanted, "wait_seconds": 30})["results"]
-    assert (found["state"], found["reason"], found["pieces"]) == ("cancelled", "cancelled", [])
-    body = msgspec.json.encode(wanted)
+    ((result),) = me.post("/v1/results", {**request, "wait_seconds": 30})["results"]
+    assert (result["state"], result["reason"], result["pieces"]) == ("cancelled", "cancelled", [])
+    body = msgspec.json.encode(request)
     packed = me.call("POST", "/v1/results", body, Accept="application/msgpack")
     assert packed.headers["content-type"] == "application/msgpack"
     (same,) = msgspec.msgpack.decode(packed.data, type=Results).results
     assert same.task_id == task["id"]
-    assert somebody.post("/v1/results", wanted)["code"] == "not_found"
+    assert stranger.post("/v1/results", request)["code"] == "not_found"
     unknown = {"tasks": [{"task_id": NOTHING}]}
     assert me.post("/v1/results", unknown)["code"] == "not_found"

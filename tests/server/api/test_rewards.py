@@ -79,10 +79,12 @@ def test_rewards_and_the_choice_of_a_payout(paying: Paying) -> None:
 
 def test_the_server_closes_epochs_by_itself(paying: Paying) -> None:
     with paying.admin() as admin:
-        await_true(lambda: sum(each.number < EPOCH for each in admin.admin.epochs()) > 2, "closed")
-        closed = [each for each in admin.admin.epochs() if each.number < EPOCH][1:]
-    assert [each.number for each in closed] == list(range(len(closed), 0, -1))
-    assert all(each.closed_at is not None and each.statement_sha256 for each in closed)
+        await_true(
+            lambda: sum(epoch.number < EPOCH for epoch in admin.admin.epochs()) > 2, "closed"
+        )
+        closed = [epoch for epoch in admin.admin.epochs() if epoch.number < EPOCH][1:]
+    assert [epoch.number for epoch in closed] == list(range(len(closed), 0, -1))
+    assert all(epoch.closed_at is not None and epoch.statement_sha256 for epoch in closed)
 
 
 def test_a_statement_is_signed_with_the_published_address(paying: Paying) -> None:
@@ -92,7 +94,7 @@ def test_a_statement_is_signed_with_the_published_address(paying: Paying) -> Non
         assert statement_signer(signed.statement, signed.signature) == signed.signer
         (line,) = signed.statement.lines
         assert (line.wallet, line.amount_micro) == (PAYEE.address, 5)
-        assert [each.number for each in client.rewards.epochs()] == [EPOCH]
+        assert [epoch.number for epoch in client.rewards.epochs()] == [EPOCH]
         with pytest.raises(NotFound):
             client.rewards.statement(EPOCH - 1)
         with pytest.raises(Forbidden):
@@ -100,8 +102,8 @@ def test_a_statement_is_signed_with_the_published_address(paying: Paying) -> Non
     with paying.admin() as admin:
         assert admin.admin.statement(EPOCH).statement.is_of_pool
     stranger = paying.server.client(paying.server.sign_in(Wallet("who earned nothing")))
-    answer = stranger.call("GET", routes.OWN_STATEMENT.url(epoch=str(EPOCH)))
-    assert (answer.status, answer.json()["code"]) == (404, "not_found")
+    response = stranger.call("GET", routes.OWN_STATEMENT.url(epoch=str(EPOCH)))
+    assert (response.status, response.json()["code"]) == (404, "not_found")
     assert stranger.get(routes.OWN_EPOCHS.path)["epochs"] == []
 
 
@@ -110,18 +112,18 @@ def test_payouts_are_marked_once_and_shown_to_their_account(paying: Paying) -> N
         marked = admin.admin.mark_paid([row("first", 2)])
         assert (marked.recorded, marked.bad) == (1, [])
         assert admin.admin.mark_paid([row("first", 2)]).already_recorded == 1
-        refused = admin.admin.mark_paid([row("first", 3), row("second", 4)])
-        assert [bad.row for bad in refused.bad] == [1, 2] and refused.recorded == 0
+        outcome = admin.admin.mark_paid([row("first", 3), row("second", 4)])
+        assert [bad.row for bad in outcome.bad] == [1, 2] and outcome.recorded == 0
         (claimant,) = admin.admin.claimants()
         assert (claimant.claimable_micro, claimant.paid_micro) == (3, 2)
-        (mine,) = client.rewards.payouts()
-        assert (mine.id, mine.amount_micro, mine.recorded_by) == ("first", 2, None)
-        assert [each.id for each in admin.admin.payouts()] == ["first"]
+        (payout,) = client.rewards.payouts()
+        assert (payout.id, payout.amount_micro, payout.recorded_by) == ("first", 2, None)
+        assert [payout.id for payout in admin.admin.payouts()] == ["first"]
         assert client.rewards.get().paid_micro == 2
     stranger = paying.server.client(paying.server.sign_in(Wallet("who earned nothing")))
     assert stranger.get(routes.OWN_PAYOUTS.path)["payouts"] == []
-    answer = stranger.call("GET", f"{routes.OWN_PAYOUTS.path}?cursor=first")
-    assert answer.status == 400, "whether it exists is not for others to know"
+    response = stranger.call("GET", f"{routes.OWN_PAYOUTS.path}?cursor=first")
+    assert response.status == 400, "whether it exists is not for others to know"
 
 
 BODIES: list[dict[str, Any]] = [
@@ -141,8 +143,8 @@ BODIES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("body", BODIES)
 def test_invalid_marks_are_refused(paying: Paying, body: dict[str, Any]) -> None:
     operator = paying.server.client()
-    answer = operator.call("POST", routes.MARK_PAID.path, json.dumps(body).encode())
-    assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), body
+    response = operator.call("POST", routes.MARK_PAID.path, json.dumps(body).encode())
+    assert (response.status, response.json()["code"]) == (400, "invalid_input"), body
 
 
 @pytest.mark.parametrize(
@@ -177,17 +179,20 @@ def test_by_commands(paying: Paying, tmp_path: Path) -> None:
     header, *lines = file.read_text().splitlines()
     assert header == "id,wallet,credits,reference" and len(lines) == 1
     assert admin.run("admin", "payouts", "mark", file).status == 0
-    again = admin.run("admin", "payouts", "mark", file)
-    assert (again.status, again.stdout) == (
+    repeated_command = admin.run("admin", "payouts", "mark", file)
+    assert (repeated_command.status, repeated_command.stdout) == (
         0,
         b"Recorded 0 payouts of 0 credits; recorded before: 1.\n",
     )
     file.write_text(f"{header}\nnew,{PAYEE.address},1,\nbad,{PAYEE.address},x,\n")
-    refused = admin.run("admin", "payouts", "mark", file)
-    assert refused.status != 0 and "line 3" in refused.stderr
+    refused_command = admin.run("admin", "payouts", "mark", file)
+    assert refused_command.status != 0 and "line 3" in refused_command.stderr
     file.write_text(f"{header}\nnew,{PAYEE.address},1,\n")
-    refused = admin.run("admin", "payouts", "mark", file)
-    assert refused.status != 0 and "line 2, new: Only 0 credits are claimable" in refused.stderr
+    refused_command = admin.run("admin", "payouts", "mark", file)
+    assert (
+        refused_command.status != 0
+        and "line 2, new: Only 0 credits are claimable" in refused_command.stderr
+    )
     assert b"No account is due a payout." in admin.run("admin", "payouts").stdout
     assert "paid outside" in owner.run("rewards", "--each").stdout.decode()
 
@@ -210,8 +215,8 @@ def test_a_statement_of_another_signer_is_refused(paying: Paying, tmp_path: Path
     file = tmp_path / "statement.json"
     file.write_bytes(owner.run("rewards", "statement", str(EPOCH)).stdout)
     other = Wallet("somebody else").address
-    refused = owner.run("rewards", "verify", file, "--signer", other)
-    assert refused.status != 0 and "was not signed by" in refused.stderr
+    refused_command = owner.run("rewards", "verify", file, "--signer", other)
+    assert refused_command.status != 0 and "was not signed by" in refused_command.stderr
 
 
 def test_the_earlier_name_of_revoke_works_and_says_so(paying: Paying, tmp_path: Path) -> None:
@@ -219,9 +224,9 @@ def test_the_earlier_name_of_revoke_works_and_says_so(paying: Paying, tmp_path: 
     assert admin.run("admin", "grant", PAYEE.address, "2").status == 0
     revoked = admin.run("admin", "revoke", PAYEE.address, "1", "--reason", "a test")
     assert (revoked.status, revoked.stderr) == (0, "")
-    taken = admin.run("admin", "take", PAYEE.address, "1", "--reason", "a test")
-    assert taken.status == 0
-    assert "`potluck admin take` is called `potluck admin revoke` now." in taken.stderr
+    revoke_command = admin.run("admin", "take", PAYEE.address, "1", "--reason", "a test")
+    assert revoke_command.status == 0
+    assert "`potluck admin take` is called `potluck admin revoke` now." in revoke_command.stderr
     assert "take" not in admin.run("admin", "--help").stdout.decode().split()
     too_much = admin.run("admin", "revoke", PAYEE.address, "1000", "--reason", "a test")
     assert too_much.status != 0 and "which is less" in too_much.stderr

@@ -14,8 +14,8 @@ from tests.wallets import Wallet
 
 
 def key(server: ServerProcess, owner: Api, *scopes: str) -> Api:
-    made = owner.post("/v1/me/keys", {"name": "a test", "scopes": scopes})
-    return server.client(made["secret"])
+    created = owner.post("/v1/me/keys", {"name": "a test", "scopes": scopes})
+    return server.client(created["secret"])
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_a_key_for_tasks_hears_of_nothing_else(server: ServerProcess) -> None:
 
 
 def kinds(api: Api, query: str = "") -> set[str]:
-    return {each["kind"] for each in api.get(f"/v1/events?limit=500{query}")["events"]}
+    return {event["kind"] for event in api.get(f"/v1/events?limit=500{query}")["events"]}
 
 
 def test_every_kind_of_event_is_of_a_task_or_not() -> None:
@@ -72,21 +72,23 @@ def test_a_key_is_sent_for_what_would_do(
     server: ServerProcess, owner: Api, method: str, path: str, hint: str
 ) -> None:
     """And never for a key that nobody can make."""
-    answer = key(server, owner, "pool:read").call(method, path, b"{}" if method == "POST" else None)
-    told = answer.json()
-    assert answer.status == 403 and hint in told["hint"], told
-    assert ("potluck login" in told["hint"]) == (hint == "No API key can have it.")
+    response = key(server, owner, "pool:read").call(
+        method, path, b"{}" if method == "POST" else None
+    )
+    problem = response.json()
+    assert response.status == 403 and hint in problem["hint"], problem
+    assert ("potluck login" in problem["hint"]) == (hint == "No API key can have it.")
 
 
 def test_what_opens_an_operation_is_in_the_document(server: ServerProcess) -> None:
     document: dict[str, Any] = json.loads(server.client().call("GET", "/schema/openapi.json").data)
-    said = {
-        each["operationId"]: each["description"]
+    descriptions = {
+        operation["operationId"]: operation["description"]
         for methods in document["paths"].values()
-        for each in methods.values()
+        for operation in methods.values()
     }
-    assert "Requires the scope `account:read` or `tasks:read`." in said["follow_events"]
-    assert "Requires the scope `account:write`." in said["make_webhook"]
+    assert "Requires the scope `account:read` or `tasks:read`." in descriptions["follow_events"]
+    assert "Requires the scope `account:write`." in descriptions["make_webhook"]
 
 
 def _told(page: Any) -> Any:

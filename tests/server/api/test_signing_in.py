@@ -20,8 +20,8 @@ def anybody(server: ServerProcess) -> Api:
 
 
 def challenge(api: Api) -> dict[str, Any]:
-    asked: dict[str, Any] = api.post("/v1/auth/challenge", {})
-    return asked
+    challenge_response: dict[str, Any] = api.post("/v1/auth/challenge", {})
+    return challenge_response
 
 
 def at(**offset: float) -> str:
@@ -35,17 +35,19 @@ def test_a_first_login_makes_the_account_of_a_wallet(server: ServerProcess, anyb
     me = server.client(tokens["access_token"]).get("/v1/me")
     assert (me["address"], me["roles"]) == (wallet.address, ["consumer"])
     assert me["signed_in_by"] == "session" and "admin" not in me["scopes"]
-    again = wallet.sign_in(server.url)
-    assert again["account_id"] == me["id"] == tokens["account_id"]
+    second_session = wallet.sign_in(server.url)
+    assert second_session["account_id"] == me["id"] == tokens["account_id"]
 
 
 def test_every_name_of_this_machine_is_this_server(server: ServerProcess, anybody: Api) -> None:
-    asked = challenge(anybody)
-    assert asked["origins"][0] == server.url
+    login_challenge = challenge(anybody)
+    assert login_challenge["origins"][0] == server.url
     other = f"http://localhost:{server.port}"
-    assert other in asked["origins"]
-    said = ANN.answer(asked, domain=other.partition("://")[2], uri=f"{other}/device")
-    assert "access_token" in anybody.post("/v1/auth/login", said)
+    assert other in login_challenge["origins"]
+    login_request = ANN.answer(
+        login_challenge, domain=other.partition("://")[2], uri=f"{other}/device"
+    )
+    assert "access_token" in anybody.post("/v1/auth/login", login_request)
 
 
 REFUSED: dict[str, Callable[[ServerProcess], dict[str, Any]]] = {
@@ -69,40 +71,42 @@ REFUSED: dict[str, Callable[[ServerProcess], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("change", REFUSED)
 def test_a_message_for_another_server_signs_nobody_in(
-    server: ServerProcess, anybody: Api, what: str
+    server: ServerProcess, anybody: Api, change: str
 ) -> None:
-    said = ANN.answer(challenge(anybody), **REFUSED[what](server))
-    assert refusal(anybody, said) == refusal(anybody, {"message": "junk", "signature": "0x00"})
+    login_request = ANN.answer(challenge(anybody), **REFUSED[change](server))
+    assert refusal(anybody, login_request) == refusal(
+        anybody, {"message": "junk", "signature": "0x00"}
+    )
 
 
 @pytest.mark.parametrize("signature", ["0x", "0x0", "0x" + "00" * 65, "0x" + "ff" * 65, "0x1234"])
 def test_a_malformed_signature_is_refused(anybody: Api, signature: str) -> None:
-    said = {**ANN.answer(challenge(anybody)), "signature": signature}
-    assert refusal(anybody, said)["code"] == "not_signed_in"
+    login_request = {**ANN.answer(challenge(anybody)), "signature": signature}
+    assert refusal(anybody, login_request)["code"] == "not_signed_in"
 
 
-def refusal(api: Api, said: dict[str, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = api.post("/v1/auth/login", said)
-    assert answer["status"] == 401, answer
-    return answer
+def refusal(api: Api, login_request: dict[str, Any]) -> dict[str, Any]:
+    response: dict[str, Any] = api.post("/v1/auth/login", login_request)
+    assert response["status"] == 401, response
+    return response
 
 
 def test_a_message_is_good_for_one_session(anybody: Api) -> None:
-    said = ANN.answer(challenge(anybody))
-    assert "access_token" in anybody.post("/v1/auth/login", said)
-    refusal(anybody, said)
-    twin = {**said, "signature": high_s_twin(said["signature"])}
+    login_request = ANN.answer(challenge(anybody))
+    assert "access_token" in anybody.post("/v1/auth/login", login_request)
+    refusal(anybody, login_request)
+    twin = {**login_request, "signature": high_s_twin(login_request["signature"])}
     refusal(anybody, twin)
 
 
 def test_the_twin_of_a_signature_is_as_good_as_the_signature(anybody: Api) -> None:
     """Which is why no signature is ever remembered as used: the nonce is."""
-    said = ANN.answer(challenge(anybody))
-    twin = {**said, "signature": high_s_twin(said["signature"])}
+    login_request = ANN.answer(challenge(anybody))
+    twin = {**login_request, "signature": high_s_twin(login_request["signature"])}
     assert "access_token" in anybody.post("/v1/auth/login", twin)
-    refusal(anybody, said)
+    refusal(anybody, login_request)
 
 
 def high_s_twin(signature: str) -> str:
@@ -129,26 +133,26 @@ def test_a_refresh_token_is_good_once_and_a_second_use_ends_the_session(
 
 
 def test_logging_out_ends_this_session_and_no_other(server: ServerProcess, anybody: Api) -> None:
-    here, there = ANN.sign_in(server.url), ANN.sign_in(server.url)
-    mine = server.client(here["access_token"])
-    assert mine.call("POST", "/v1/auth/logout").status == 204
-    assert mine.call("GET", "/v1/me").status == 401
-    refreshed = anybody.post("/v1/auth/refresh", {"refresh_token": here["refresh_token"]})
+    first_session, second_session = ANN.sign_in(server.url), ANN.sign_in(server.url)
+    first_client = server.client(first_session["access_token"])
+    assert first_client.call("POST", "/v1/auth/logout").status == 204
+    assert first_client.call("GET", "/v1/me").status == 401
+    refreshed = anybody.post("/v1/auth/refresh", {"refresh_token": first_session["refresh_token"]})
     assert refreshed["status"] == 401
-    assert server.client(there["access_token"]).call("GET", "/v1/me").status == 200
+    assert server.client(second_session["access_token"]).call("GET", "/v1/me").status == 200
 
 
 def test_sessions_are_listed_and_ended_one_by_one(server: ServerProcess) -> None:
     wallet = Wallet("with two sessions")
-    mine = server.client(server.sign_in(wallet))
+    api = server.client(server.sign_in(wallet))
     other = server.client(server.sign_in(wallet))
-    listed = mine.get("/v1/me/sessions")["sessions"]
-    assert [each["is_current"] for each in listed].count(True) == 1 and len(listed) == 2
-    (foreign,) = [each["id"] for each in listed if not each["is_current"]]
+    sessions = api.get("/v1/me/sessions")["sessions"]
+    assert [session["is_current"] for session in sessions].count(True) == 1 and len(sessions) == 2
+    (foreign,) = [session["id"] for session in sessions if not session["is_current"]]
     stranger = server.client(server.sign_in(Wallet("a stranger")))
     assert stranger.call("DELETE", f"/v1/me/sessions/{foreign}").status == 404
-    assert mine.call("DELETE", f"/v1/me/sessions/{foreign}").status == 204
-    assert mine.call("DELETE", f"/v1/me/sessions/{foreign}").status == 404
+    assert api.call("DELETE", f"/v1/me/sessions/{foreign}").status == 204
+    assert api.call("DELETE", f"/v1/me/sessions/{foreign}").status == 404
     assert other.call("GET", "/v1/me").status == 401
 
 

@@ -20,15 +20,15 @@ def submit(api: Api, *names: str) -> list[str]:
 
 
 def preview(api: Api, action: str, **selection: Any) -> Any:
-    said = {"action": action, "selection": selection}
-    return api.post(routes.PREVIEW_ACTION.path, said)
+    request = {"action": action, "selection": selection}
+    return api.post(routes.PREVIEW_ACTION.path, request)
 
 
 def apply(api: Api, action: str, tasks: list[Any], **headers: str) -> list[Any]:
-    targets = [{"id": each["id"], "version": each["version"]} for each in tasks]
-    said = {"action": action, "tasks": targets}
-    found: list[Any] = api.post(routes.APPLY_ACTION.path, said, **headers)["results"]
-    return found
+    targets = [{"id": task["id"], "version": task["version"]} for task in tasks]
+    request = {"action": action, "tasks": targets}
+    results: list[Any] = api.post(routes.APPLY_ACTION.path, request, **headers)["results"]
+    return results
 
 
 def states(api: Api) -> list[str]:
@@ -38,9 +38,9 @@ def states(api: Api) -> list[str]:
 def test_a_preview_lists_what_the_action_applies_to_and_changes_nothing(ann: Api) -> None:
     first, second, third = submit(ann, "a.py", "b.py", "a.py")
     ann.post(routes.CANCEL_TASK.url(task_id=first), {})
-    shown = preview(ann, "cancel")
-    assert [task["id"] for task in shown["tasks"]] == [third, second]
-    assert shown["has_more"] is False and shown["tasks"][0]["state"] == "queued"
+    cancel_preview = preview(ann, "cancel")
+    assert [task["id"] for task in cancel_preview["tasks"]] == [third, second]
+    assert cancel_preview["has_more"] is False and cancel_preview["tasks"][0]["state"] == "queued"
     assert [task["id"] for task in preview(ann, "cancel", name="a.py")["tasks"]] == [third]
     assert [task["id"] for task in preview(ann, "retry")["tasks"]] == [first]
     assert preview(ann, "retry", states=["queued"])["tasks"] == []
@@ -50,11 +50,11 @@ def test_a_preview_lists_what_the_action_applies_to_and_changes_nothing(ann: Api
 
 def test_only_the_listed_tasks_are_cancelled(ann: Api) -> None:
     submit(ann, "a.py", "a.py")
-    shown = preview(ann, "cancel", name="a.py")["tasks"]
+    tasks = preview(ann, "cancel", name="a.py")["tasks"]
     submit(ann, "a.py")  # it came after the preview
-    assert [each["outcome"] for each in apply(ann, "cancel", shown)] == ["done", "done"]
+    assert [result["outcome"] for result in apply(ann, "cancel", tasks)] == ["done", "done"]
     assert states(ann) == ["queued", "cancelled", "cancelled"]
-    assert [each["outcome"] for each in apply(ann, "cancel", shown)] == ["changed", "changed"]
+    assert [result["outcome"] for result in apply(ann, "cancel", tasks)] == ["changed", "changed"]
 
 
 def test_a_task_that_has_changed_since_the_preview_is_left_alone(ann: Api) -> None:
@@ -70,23 +70,23 @@ def test_a_task_that_has_changed_since_the_preview_is_left_alone(ann: Api) -> No
 def test_a_repeated_retry_makes_no_second_task(ann: Api) -> None:
     (task_id,) = submit(ann, "a.py")
     ann.post(routes.CANCEL_TASK.url(task_id=task_id), {})
-    shown = preview(ann, "retry")["tasks"]
-    (first,) = apply(ann, "retry", shown, Idempotency_Key="once")
-    (again,) = apply(ann, "retry", shown, Idempotency_Key="once")
-    assert first["outcome"] == again["outcome"] == "done"
-    assert first["new_task_id"] == again["new_task_id"]
+    tasks = preview(ann, "retry")["tasks"]
+    (first,) = apply(ann, "retry", tasks, Idempotency_Key="once")
+    (repeated,) = apply(ann, "retry", tasks, Idempotency_Key="once")
+    assert first["outcome"] == repeated["outcome"] == "done"
+    assert first["new_task_id"] == repeated["new_task_id"]
     assert ann.task(first["new_task_id"])["retry_of"] == task_id
     assert len(states(ann)) == 2
 
 
 def test_a_refusal_says_why_and_does_not_affect_the_others(ann: Api, server: ServerProcess) -> None:
-    ended, waiting = submit(ann, "a.py", "b.py")
-    ann.post(routes.CANCEL_TASK.url(task_id=ended), {})
+    ended_id, waiting = submit(ann, "a.py", "b.py")
+    ann.post(routes.CANCEL_TASK.url(task_id=ended_id), {})
     (foreign,) = submit(server.client(), "not yours")
     stranger = server.client().task(foreign)
-    tasks = [stranger, ann.task(waiting), ann.task(ended)]
+    tasks = [stranger, ann.task(waiting), ann.task(ended_id)]
     results = apply(ann, "retry", tasks)
-    assert [each["outcome"] for each in results] == ["refused", "refused", "done"]
+    assert [result["outcome"] for result in results] == ["refused", "refused", "done"]
     assert results[0]["detail"].startswith("You have no task"), results[0]
     assert "has not ended yet" in results[1]["detail"]
     assert server.client().task(foreign)["state"] == "queued"
@@ -118,5 +118,5 @@ def test_a_wrong_preview_is_refused(ann: Api, body: Any) -> None:
     [[], [{"id": "task_x", "version": 1}], [{"id": "x", "version": -1}], [{"id": 1}], [{}] * 101],
 )
 def test_a_wrong_action_is_refused(ann: Api, tasks: Any) -> None:
-    answer = ann.post(routes.APPLY_ACTION.path, {"action": "cancel", "tasks": tasks})
-    assert answer["status"] in (400, 404)
+    response = ann.post(routes.APPLY_ACTION.path, {"action": "cancel", "tasks": tasks})
+    assert response["status"] in (400, 404)

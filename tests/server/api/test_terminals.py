@@ -43,80 +43,87 @@ def terminal(server: ServerProcess) -> Iterator[Api]:
     api.close()
 
 
-def ask(api: Api, **wanted: Any) -> Any:
-    asked = api.post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic", **wanted})
-    assert "device_code" in asked, asked
-    return asked
+def ask(api: Api, **fields: Any) -> Any:
+    approval = api.post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic", **fields})
+    assert "device_code" in approval, approval
+    return approval
 
 
-def poll(api: Api, asked: Any) -> Any:
-    return api.post(routes.TERMINAL_TOKEN.path, {"device_code": asked["device_code"]})
+def poll(api: Api, approval: Any) -> Any:
+    return api.post(routes.TERMINAL_TOKEN.path, {"device_code": approval["device_code"]})
 
 
-def at(route: Route, asked: Any) -> str:
-    return route.url(user_code=asked["user_code"])
+def at(route: Route, approval: Any) -> str:
+    return route.url(user_code=approval["user_code"])
 
 
-def draft(api: Api, asked: Any, wallet: Wallet = ANN, **changes: Any) -> Any:
-    who = {"address": wallet.address, "chain_id": 1, "origin": api.url, **changes}
-    return api.post(at(routes.DRAFT_TERMINAL, asked), who)
+def draft(api: Api, approval: Any, wallet: Wallet = ANN, **changes: Any) -> Any:
+    request = {"address": wallet.address, "chain_id": 1, "origin": api.url, **changes}
+    return api.post(at(routes.DRAFT_TERMINAL, approval), request)
 
 
 def signed(drafted: Any, wallet: Wallet = ANN) -> dict[str, Any]:
     message = drafted["message"]
-    said = {"message": message, "signature": wallet.sign_text(message)}
+    login_request = {"message": message, "signature": wallet.sign_text(message)}
     if drafted["delegation"] is None:
-        return said
-    word = msgspec.convert(drafted["delegation"], Delegation)
+        return login_request
+    delegation = msgspec.convert(drafted["delegation"], Delegation)
     return {
-        **said,
-        "delegation": {**drafted["delegation"], "signature": sign(wallet.key, digest(word))},
+        **login_request,
+        "delegation": {**drafted["delegation"], "signature": sign(wallet.key, digest(delegation))},
     }
 
 
-def send(api: Api, asked: Any, said: dict[str, Any]) -> Any:
+def send(api: Api, approval: Any, request: dict[str, Any]) -> Any:
     """The problem; none if it was taken."""
-    answer = api.call("POST", at(routes.APPROVE_TERMINAL, asked), json.dumps(said).encode())
-    return None if answer.status == 204 else answer.json()
+    response = api.call("POST", at(routes.APPROVE_TERMINAL, approval), json.dumps(request).encode())
+    return None if response.status == 204 else response.json()
 
 
-def approve(api: Api, asked: Any, wallet: Wallet = ANN) -> Any:
-    return send(api, asked, signed(draft(api, asked, wallet), wallet))
+def approve(api: Api, approval: Any, wallet: Wallet = ANN) -> Any:
+    return send(api, approval, signed(draft(api, approval, wallet), wallet))
 
 
 def test_a_terminal_is_let_in_once_a_wallet_has_approved_it(
     server: ServerProcess, terminal: Api
 ) -> None:
-    asked = ask(terminal)
-    assert poll(terminal, asked)["code"] == "authorization_pending"
-    assert approve(terminal, asked) is None
-    tokens = poll(terminal, asked)
+    approval = ask(terminal)
+    assert poll(terminal, approval)["code"] == "authorization_pending"
+    assert approve(terminal, approval) is None
+    tokens = poll(terminal, approval)
     me = server.client(tokens["access_token"])
     assert me.get(routes.ME.path)["address"] == ANN.address == tokens["address"]
-    assert "attic" in [one["machine"] for one in me.get(routes.LIST_SESSIONS.path)["sessions"]]
-    assert poll(terminal, asked)["code"] == "expired_token", "it was good once"
+    assert "attic" in [
+        session["machine"] for session in me.get(routes.LIST_SESSIONS.path)["sessions"]
+    ]
+    assert poll(terminal, approval)["code"] == "expired_token", "it was good once"
 
 
 def test_the_code_is_for_people(terminal: Api) -> None:
-    asked = ask(terminal)
-    first, dash, second = asked["user_code"].partition("-")
+    approval = ask(terminal)
+    first, dash, second = approval["user_code"].partition("-")
     assert (len(first), dash, len(second)) == (4, "-", 4)
     assert set(first + second) <= set(ALPHABET) and not set(ALPHABET) & set("AEIOUY0O1I")
-    for typed in (first + second, f"{first}{second}".lower(), f" {first.lower()} - {second}"):
-        shown = terminal.get(f"/v1/auth/device/{typed.replace(' ', '%20')}")
-        assert shown["user_code"] == asked["user_code"]
+    for typed_code in (first + second, f"{first}{second}".lower(), f" {first.lower()} - {second}"):
+        terminal_view = terminal.get(f"/v1/auth/device/{typed_code.replace(' ', '%20')}")
+        assert terminal_view["user_code"] == approval["user_code"]
 
 
 def test_the_page_is_shown_who_asks_and_for_what(terminal: Api) -> None:
-    shown = terminal.get(at(routes.SHOW_TERMINAL, ask(terminal, node_key=NODE_KEY.lower())))
-    assert (shown["machine"], shown["node_key"]) == ("attic", NODE_KEY)
-    assert "tasks:write" in shown["scopes"] and "node" not in shown["scopes"]
-    assert shown["user_code"] in shown["statement"] and NODE_KEY in shown["statement"]
-    assert "device_code" not in json.dumps(shown)
+    terminal_view = terminal.get(at(routes.SHOW_TERMINAL, ask(terminal, node_key=NODE_KEY.lower())))
+    assert (terminal_view["machine"], terminal_view["node_key"]) == ("attic", NODE_KEY)
+    assert "tasks:write" in terminal_view["scopes"] and "node" not in terminal_view["scopes"]
+    assert (
+        terminal_view["user_code"] in terminal_view["statement"]
+        and NODE_KEY in terminal_view["statement"]
+    )
+    assert "device_code" not in json.dumps(terminal_view)
 
 
-@pytest.mark.parametrize("typed", ["BCDFGHJK", "AAAAAAAA", "%00", "x" * 300, "%F0%9F%8D%B2", "'--"])
-def test_an_unknown_code_is_not_found(terminal: Api, typed: str) -> None:
+@pytest.mark.parametrize(
+    "typed_code", ["BCDFGHJK", "AAAAAAAA", "%00", "x" * 300, "%F0%9F%8D%B2", "'--"]
+)
+def test_an_unknown_code_is_not_found(terminal: Api, typed_code: str) -> None:
     wallet = json.dumps({"address": ANN.address, "chain_id": 1, "origin": terminal.url}).encode()
     approval = json.dumps({"message": "m", "signature": "0x"}).encode()
     for route, body in (
@@ -125,133 +132,137 @@ def test_an_unknown_code_is_not_found(terminal: Api, typed: str) -> None:
         (routes.APPROVE_TERMINAL, approval),
         (routes.DENY_TERMINAL, None),
     ):
-        answer = terminal.call(route.method, route.url(user_code=typed), body)
-        assert (answer.status, answer.json()["code"]) == (404, "not_found"), route
+        response = terminal.call(route.method, route.url(user_code=typed_code), body)
+        assert (response.status, response.json()["code"]) == (404, "not_found"), route
 
 
 def test_a_wrong_secret_is_refused(terminal: Api) -> None:
     """Not with another one, and not with a changed one: all get the same answer."""
-    asked = ask(terminal)
-    assert approve(terminal, asked) is None
-    code = asked["device_code"]
-    forged = [code[:-1], code + "0", asked["user_code"], "x", ask(terminal)["device_code"][:-9]]
+    approval = ask(terminal)
+    assert approve(terminal, approval) is None
+    code = approval["device_code"]
+    forged = [code[:-1], code + "0", approval["user_code"], "x", ask(terminal)["device_code"][:-9]]
     for place in range(0, len(code), 3):
         other = "f" if code[place] != "f" else "0"
         forged.append(code[:place] + other + code[place + 1 :])
-    answers = {json.dumps(poll(terminal, {"device_code": each})) for each in forged}
-    assert len(answers) == 1 and '"expired_token"' in answers.pop()
-    assert "access_token" in poll(terminal, asked)
+    problems = {json.dumps(poll(terminal, {"device_code": device_code})) for device_code in forged}
+    assert len(problems) == 1 and '"expired_token"' in problems.pop()
+    assert "access_token" in poll(terminal, approval)
 
 
 def test_a_terminal_that_polls_too_often_is_told_to_slow_down(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, POTLUCK_TERMINAL_POLL_SECONDS="1") as server:
         api = server.client("")
-        asked = ask(api)
-        assert asked["interval"] == 1
-        assert poll(api, asked)["code"] == "authorization_pending"
-        assert poll(api, asked)["code"] == "slow_down"
+        approval = ask(api)
+        assert approval["interval"] == 1
+        assert poll(api, approval)["code"] == "authorization_pending"
+        assert poll(api, approval)["code"] == "slow_down"
         assert poll(api, ask(api))["code"] == "authorization_pending", "that one has not polled"
-        await_true(lambda: poll(api, asked)["code"] == "authorization_pending", "it waited")
-        assert approve(api, asked) is None
-        assert "access_token" in poll(api, asked), "what is approved is not held back"
+        await_true(lambda: poll(api, approval)["code"] == "authorization_pending", "it waited")
+        assert approve(api, approval) is None
+        assert "access_token" in poll(api, approval), "what is approved is not held back"
         api.close()
 
 
 def test_a_code_ends(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, POTLUCK_TERMINAL_SECONDS="0.5") as server:
         api = server.client("")
-        late, never = ask(api), ask(api)
-        assert approve(api, late) is None
-        await_true(lambda: poll(api, never)["code"] == "expired_token", "the code ends")
-        assert poll(api, late)["code"] == "expired_token", "an approval ends with its code"
-        assert draft(api, never)["code"] == "not_found"
+        late_approval, open_approval = ask(api), ask(api)
+        assert approve(api, late_approval) is None
+        await_true(lambda: poll(api, open_approval)["code"] == "expired_token", "the code ends")
+        assert poll(api, late_approval)["code"] == "expired_token", "an approval ends with its code"
+        assert draft(api, open_approval)["code"] == "not_found"
         api.close()
 
 
 def test_a_refusal_ends_the_sign_in(terminal: Api) -> None:
-    asked = ask(terminal)
-    drafted = draft(terminal, asked)
-    assert terminal.call("POST", at(routes.DENY_TERMINAL, asked)).status == 204
-    assert poll(terminal, asked)["code"] == "access_denied"
-    assert send(terminal, asked, signed(drafted))["code"] == "not_found"
-    assert terminal.call("POST", at(routes.DENY_TERMINAL, asked)).status == 404
+    approval = ask(terminal)
+    drafted = draft(terminal, approval)
+    assert terminal.call("POST", at(routes.DENY_TERMINAL, approval)).status == 204
+    assert poll(terminal, approval)["code"] == "access_denied"
+    assert send(terminal, approval, signed(drafted))["code"] == "not_found"
+    assert terminal.call("POST", at(routes.DENY_TERMINAL, approval)).status == 404
 
 
 Change = Callable[[Api, Any], dict[str, Any]]
 
 
-def _another_code(api: Api, asked: Any) -> dict[str, Any]:
+def _another_code(api: Api, approval: Any) -> dict[str, Any]:
     return signed(draft(api, ask(api)))
 
 
-def _a_login(api: Api, asked: Any) -> dict[str, Any]:
+def _a_login(api: Api, approval: Any) -> dict[str, Any]:
     return ANN.answer(api.post(routes.CHALLENGE.path, {}))
 
 
-def _another_wallet(api: Api, asked: Any) -> dict[str, Any]:
-    return signed(draft(api, asked, BOB), ANN)
+def _another_wallet(api: Api, approval: Any) -> dict[str, Any]:
+    return signed(draft(api, approval, BOB), ANN)
 
 
-def _a_changed_word(api: Api, asked: Any) -> dict[str, Any]:
-    said = signed(draft(api, asked))
-    return {**said, "message": said["message"].replace("Sign in", "Sign at")}
+def _a_changed_word(api: Api, approval: Any) -> dict[str, Any]:
+    request = signed(draft(api, approval))
+    return {**request, "message": request["message"].replace("Sign in", "Sign at")}
 
 
-def _a_used_nonce(api: Api, asked: Any) -> dict[str, Any]:
+def _a_used_nonce(api: Api, approval: Any) -> dict[str, Any]:
     challenge = api.post(routes.CHALLENGE.path, {})
-    statement = api.get(at(routes.SHOW_TERMINAL, asked))["statement"]
-    said = ANN.answer(challenge, statement=statement)
+    statement = api.get(at(routes.SHOW_TERMINAL, approval))["statement"]
+    request = ANN.answer(challenge, statement=statement)
     assert "access_token" in api.post(routes.LOGIN.path, ANN.answer(challenge))
-    return said
+    return request
 
 
 @pytest.mark.parametrize(
-    "say", [_another_code, _a_login, _another_wallet, _a_changed_word, _a_used_nonce]
+    "make_request", [_another_code, _a_login, _another_wallet, _a_changed_word, _a_used_nonce]
 )
-def test_only_a_signature_for_this_code_approves_it(terminal: Api, say: Change) -> None:
-    asked = ask(terminal)
-    assert send(terminal, asked, say(terminal, asked))["code"] == "not_signed_in"
-    assert poll(terminal, asked)["code"] == "authorization_pending"
-    assert approve(terminal, asked) is None, "it is still good for who it is for"
+def test_only_a_signature_for_this_code_approves_it(terminal: Api, make_request: Change) -> None:
+    approval = ask(terminal)
+    assert send(terminal, approval, make_request(terminal, approval))["code"] == "not_signed_in"
+    assert poll(terminal, approval)["code"] == "authorization_pending"
+    assert approve(terminal, approval) is None, "it is still good for who it is for"
 
 
 def test_an_approval_is_no_login(terminal: Api) -> None:
-    asked = ask(terminal)
-    said = signed(draft(terminal, asked))
-    assert send(terminal, asked, said) is None
-    assert terminal.post(routes.LOGIN.path, said)["code"] == "not_signed_in"
-    assert send(terminal, asked, said)["code"] == "not_found"
+    approval = ask(terminal)
+    request = signed(draft(terminal, approval))
+    assert send(terminal, approval, request) is None
+    assert terminal.post(routes.LOGIN.path, request)["code"] == "not_signed_in"
+    assert send(terminal, approval, request)["code"] == "not_found"
 
 
 def test_a_hundred_polls_at_once_open_one_session(server: ServerProcess, terminal: Api) -> None:
-    asked = ask(terminal, machine="crowded")
-    assert approve(terminal, asked) is None
+    approval = ask(terminal, machine="crowded")
+    assert approve(terminal, approval) is None
     with ThreadPoolExecutor(25) as threads:
-        answers = list(threads.map(lambda _: poll(server.client(""), asked), range(100)))
-    tokens = [answer for answer in answers if "access_token" in answer]
+        responses = list(threads.map(lambda _: poll(server.client(""), approval), range(100)))
+    tokens = [response for response in responses if "access_token" in response]
     assert len(tokens) == 1
-    assert {answer["code"] for answer in answers if answer not in tokens} == {"expired_token"}
+    assert {response["code"] for response in responses if response not in tokens} == {
+        "expired_token"
+    }
     me = server.client(tokens[0]["access_token"])
-    machines = [one["machine"] for one in me.get(routes.LIST_SESSIONS.path)["sessions"]]
+    machines = [session["machine"] for session in me.get(routes.LIST_SESSIONS.path)["sessions"]]
     assert machines.count("crowded") == 1
 
 
 def test_of_many_who_approve_one_code_one_does(server: ServerProcess, terminal: Api) -> None:
-    asked = ask(terminal)
+    approval = ask(terminal)
     wallets = [Wallet(f"quick {number}") for number in range(20)]
-    said = [signed(draft(terminal, asked, wallet), wallet) for wallet in wallets]
+    requests = [signed(draft(terminal, approval, wallet), wallet) for wallet in wallets]
     with ThreadPoolExecutor(20) as threads:
-        answers = list(threads.map(lambda one: send(server.client(""), asked, one), said))
-    assert answers.count(None) == 1
-    assert {answer["code"] for answer in answers if answer} <= {"conflict", "not_found"}
-    assert poll(terminal, asked)["address"] == wallets[answers.index(None)].address
+        responses = list(
+            threads.map(lambda request: send(server.client(""), approval, request), requests)
+        )
+    assert responses.count(None) == 1
+    assert {response["code"] for response in responses if response} <= {"conflict", "not_found"}
+    assert poll(terminal, approval)["address"] == wallets[responses.index(None)].address
 
 
 def test_a_wallet_on_a_chain_that_is_not_known_signs_for_the_first_of_ours(terminal: Api) -> None:
-    asked = ask(terminal)
-    drafted = draft(terminal, asked, chain_id=137)
+    approval = ask(terminal)
+    drafted = draft(terminal, approval, chain_id=137)
     assert drafted["chain_id"] == 1
-    assert send(terminal, asked, signed(drafted)) is None
+    assert send(terminal, approval, signed(drafted)) is None
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1:1", "null", ""])
@@ -295,40 +306,40 @@ def test_a_suspended_account_approves_nothing_and_fetches_nothing(
 
 def test_a_node_key_is_authorised_in_the_same_go(server: ServerProcess, terminal: Api) -> None:
     dora = Wallet("dora with a machine")
-    asked = ask(terminal, node_key=NODE_KEY)
-    assert approve(terminal, asked, dora) is None
-    dora_signed_in = server.client(poll(terminal, asked)["access_token"])
+    approval = ask(terminal, node_key=NODE_KEY)
+    assert approve(terminal, approval, dora) is None
+    dora_signed_in = server.client(poll(terminal, approval)["access_token"])
     (key,) = dora_signed_in.get(routes.LIST_NODE_KEYS.path)["node_keys"]
     assert (key["key"], key["machine"]) == (NODE_KEY, "attic")
     assert "provider" in dora_signed_in.get(routes.ME.path)["roles"]
 
 
-def _no_delegation(said: dict[str, Any], api: Api) -> dict[str, Any]:
-    return {**said, "delegation": None}
+def _no_delegation(request: dict[str, Any], api: Api) -> dict[str, Any]:
+    return {**request, "delegation": None}
 
 
-def _for_another_key(said: dict[str, Any], api: Api) -> dict[str, Any]:
+def _for_another_key(request: dict[str, Any], api: Api) -> dict[str, Any]:
     other = ask(api, node_key=Wallet("another node key").address)
-    return {**said, "delegation": signed(draft(api, other))["delegation"]}
+    return {**request, "delegation": signed(draft(api, other))["delegation"]}
 
 
-def _by_another_wallet(said: dict[str, Any], api: Api) -> dict[str, Any]:
-    other = ask(api, node_key=said["delegation"]["key"])
-    return {**said, "delegation": signed(draft(api, other, BOB), BOB)["delegation"]}
+def _by_another_wallet(request: dict[str, Any], api: Api) -> dict[str, Any]:
+    other = ask(api, node_key=request["delegation"]["key"])
+    return {**request, "delegation": signed(draft(api, other, BOB), BOB)["delegation"]}
 
 
-def _with_a_wrong_signature(said: dict[str, Any], api: Api) -> dict[str, Any]:
-    return {**said, "delegation": {**said["delegation"], "signature": said["signature"]}}
+def _with_a_wrong_signature(request: dict[str, Any], api: Api) -> dict[str, Any]:
+    return {**request, "delegation": {**request["delegation"], "signature": request["signature"]}}
 
 
-def _for_longer(said: dict[str, Any], api: Api) -> dict[str, Any]:
-    later = said["delegation"]["issued_at"] + 90 * 86_400 + 1
-    word = {**said["delegation"], "expires_at": later}
+def _for_longer(request: dict[str, Any], api: Api) -> dict[str, Any]:
+    later = request["delegation"]["issued_at"] + 90 * 86_400 + 1
+    delegation = {**request["delegation"], "expires_at": later}
     return {
-        **said,
+        **request,
         "delegation": {
-            **word,
-            "signature": sign(ANN.key, digest(msgspec.convert(word, Delegation))),
+            **delegation,
+            "signature": sign(ANN.key, digest(msgspec.convert(delegation, Delegation))),
         },
     }
 
@@ -340,19 +351,19 @@ def _for_longer(said: dict[str, Any], api: Api) -> dict[str, Any]:
 def test_a_delegation_that_does_not_hold_approves_nothing(
     terminal: Api, change: Callable[[dict[str, Any], Api], dict[str, Any]]
 ) -> None:
-    asked = ask(terminal, node_key=Wallet("a node key that waits").address)
-    said = signed(draft(terminal, asked))
-    assert send(terminal, asked, change(said, terminal))["code"] == "invalid_input"
-    assert poll(terminal, asked)["code"] == "authorization_pending"
+    approval = ask(terminal, node_key=Wallet("a node key that waits").address)
+    request = signed(draft(terminal, approval))
+    assert send(terminal, approval, change(request, terminal))["code"] == "invalid_input"
+    assert poll(terminal, approval)["code"] == "authorization_pending"
 
 
 def test_an_unrequested_delegation_is_refused(terminal: Api) -> None:
-    asked, other = ask(terminal), ask(terminal, node_key=NODE_KEY)
-    said = {
-        **signed(draft(terminal, asked)),
+    approval, other = ask(terminal), ask(terminal, node_key=NODE_KEY)
+    request = {
+        **signed(draft(terminal, approval)),
         "delegation": signed(draft(terminal, other))["delegation"],
     }
-    assert send(terminal, asked, said)["code"] == "invalid_input"
+    assert send(terminal, approval, request)["code"] == "invalid_input"
 
 
 async def test_polling_without_a_signature_leaves_no_row(tmp_path: Path, database_url: str) -> None:
@@ -362,22 +373,26 @@ async def test_polling_without_a_signature_leaves_no_row(tmp_path: Path, databas
         connection = await asyncpg.connect(database_url)
         rows = [await _rows(connection, table) for table in counted]
         for _ in range(20):
-            asked = ask(api)
-            draft(api, asked)
-            poll(api, asked)
-            send(api, asked, {"message": "junk", "signature": "0x"})
+            approval = ask(api)
+            draft(api, approval)
+            poll(api, approval)
+            send(api, approval, {"message": "junk", "signature": "0x"})
         assert [await _rows(connection, table) for table in counted] == rows
-        assert approve(api, asked) is None
+        assert approve(api, approval) is None
         assert await _rows(connection, "terminal_approvals") == 1
-        held = await connection.fetchval("SELECT terminal_approvals::text FROM terminal_approvals")
-        assert asked["device_code"] not in held and asked["user_code"] not in held
+        stored_text = await connection.fetchval(
+            "SELECT terminal_approvals::text FROM terminal_approvals"
+        )
+        assert (
+            approval["device_code"] not in stored_text and approval["user_code"] not in stored_text
+        )
         await connection.close()
         api.close()
 
 
 async def _rows(connection: Any, table: str) -> int:
-    found: int = await connection.fetchval(f"SELECT count(*) FROM {table}")
-    return found
+    row_count: int = await connection.fetchval(f"SELECT count(*) FROM {table}")
+    return row_count
 
 
 def test_while_redis_is_away_nothing_is_taken_for_over(
@@ -385,13 +400,13 @@ def test_while_redis_is_away_nothing_is_taken_for_over(
 ) -> None:
     with ServerProcess(tmp_path, 0, POTLUCK_REDIS_URL=own_redis.url, **EAGER) as server:
         api = server.client("")
-        asked = ask(api)
+        approval = ask(api)
         own_redis.kill()
-        assert poll(api, asked)["code"] == "unavailable"
-        assert api.get(at(routes.SHOW_TERMINAL, asked))["code"] == "unavailable"
+        assert poll(api, approval)["code"] == "unavailable"
+        assert api.get(at(routes.SHOW_TERMINAL, approval))["code"] == "unavailable"
         assert api.post(routes.ASK_FOR_TERMINAL.path, {})["code"] == "unavailable"
         own_redis.start()  # empty
-        await_true(lambda: poll(api, asked)["code"] == "expired_token", "it is known to be lost")
+        await_true(lambda: poll(api, approval)["code"] == "expired_token", "it is known to be lost")
         assert approve(api, ask(api)) is None
         api.close()
 
@@ -401,17 +416,17 @@ def test_instances_share_what_waits_and_redis_learns_nothing(
 ) -> None:
     shared = {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url, **EAGER}
     with (
-        ServerProcess(tmp_path / "one", 0, **shared) as one,
+        ServerProcess(tmp_path / "one", 0, **shared) as one_server,
         ServerProcess(tmp_path / "two", 0, **shared) as two,
         redis.Redis.from_url(redis_url) as store,
     ):
-        here, there = one.client(""), two.client("")
-        asked, other = ask(here), ask(here, machine="secret-name", invite="secret-invite")
+        here, there = one_server.client(""), two.client("")
+        approval, other = ask(here), ask(here, machine="secret-name", invite="secret-invite")
         names = list(store.scan_iter("*device-ask*"))
-        held = b"".join(name + (store.get(name) or b"") for name in names)
+        stored_bytes = b"".join(name + (store.get(name) or b"") for name in names)
         assert len(names) == 2
         for secret in ("secret-name", "secret-invite", other["user_code"], other["device_code"]):
-            assert secret.encode() not in held
+            assert secret.encode() not in stored_bytes
 
         # What is put there from outside, even from another code, is not believed.
         values = [store.get(name) for name in names]
@@ -421,6 +436,6 @@ def test_instances_share_what_waits_and_redis_learns_nothing(
         for name, value in zip(names, values, strict=True):
             store.set(name, value or b"")
 
-        assert poll(here, asked)["code"] == "authorization_pending"
-        assert approve(there, asked) is None
-        assert poll(here, asked)["address"] == ANN.address
+        assert poll(here, approval)["code"] == "authorization_pending"
+        assert approve(there, approval) is None
+        assert poll(here, approval)["address"] == ANN.address

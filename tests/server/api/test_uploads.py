@@ -30,26 +30,28 @@ def put_part(api: Api, upload_id: str, number: int | str, data: bytes) -> Any:
 
 
 def send(api: Api, data: bytes) -> str:
-    begun = api.post("/v1/uploads", {"blob": named(data)})
-    if begun["complete"]:
+    upload = api.post("/v1/uploads", {"blob": named(data)})
+    if upload["complete"]:
         return str(named(data)["sha256"])
     for number, start in enumerate(range(0, len(data), PART_BYTES)):
-        answer = put_part(api, begun["upload_id"], number, data[start : start + PART_BYTES])
-        assert answer.status == 200 and answer.json()["parts_done"] == number + 1, answer.data
-    ended = api.call("POST", f"/v1/uploads/{begun['upload_id']}/finish")
-    assert ended.status == 200 and ended.json()["complete"], ended.data
+        response = put_part(api, upload["upload_id"], number, data[start : start + PART_BYTES])
+        assert response.status == 200 and response.json()["parts_done"] == number + 1, response.data
+    finish_response = api.call("POST", f"/v1/uploads/{upload['upload_id']}/finish")
+    assert finish_response.status == 200 and finish_response.json()["complete"], (
+        finish_response.data
+    )
     return str(named(data)["sha256"])
 
 
 def test_uploaded_bytes_can_be_downloaded(server: ServerProcess) -> None:
     api, data = server.client(), os.urandom(PART_BYTES + 5)
-    answer = api.call("GET", f"/v1/blobs/{send(api, data)}")
-    assert (answer.status, answer.data) == (200, data)
-    assert answer.headers["content-type"] == "application/octet-stream"
-    assert answer.headers["content-disposition"] == "attachment"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["content-length"] == str(len(data))
-    assert answer.headers["etag"] == f'"{named(data)["sha256"]}"'
+    response = api.call("GET", f"/v1/blobs/{send(api, data)}")
+    assert (response.status, response.data) == (200, data)
+    assert response.headers["content-type"] == "application/octet-stream"
+    assert response.headers["content-disposition"] == "attachment"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["content-length"] == str(len(data))
+    assert response.headers["etag"] == f'"{named(data)["sha256"]}"'
     assert api.post("/v1/uploads", {"blob": named(data)})["complete"]
 
 
@@ -59,8 +61,8 @@ def test_a_second_size_for_the_same_hash_is_a_conflict_of_the_document(
     api, blob = server.client(), {"sha256": "5e" * 32, "size_bytes": 7}
     assert api.call("POST", "/v1/uploads", json.dumps({"blob": blob}).encode()).status == 201
     other = json.dumps({"blob": {**blob, "size_bytes": 8}}).encode()
-    answer = api.call("POST", "/v1/uploads", other)
-    assert (answer.status, answer.json()["code"]) == (409, "conflict")
+    response = api.call("POST", "/v1/uploads", other)
+    assert (response.status, response.json()["code"]) == (409, "conflict")
     assert "409" in operations()["begin_upload"]["responses"]
 
 
@@ -81,29 +83,29 @@ RANGES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "status", "data"), RANGES)
+@pytest.mark.parametrize(("byte_range", "status", "data"), RANGES)
 def test_a_part_of_it_can_be_asked_for(
-    server: ServerProcess, said: str, status: int, data: bytes | None
+    server: ServerProcess, byte_range: str, status: int, data: bytes | None
 ) -> None:
     api = server.client()
-    answer = api.call("GET", f"/v1/blobs/{send(api, b'0123456789')}", Range=said)
-    assert answer.status == status
+    response = api.call("GET", f"/v1/blobs/{send(api, b'0123456789')}", Range=byte_range)
+    assert response.status == status
     if data is None:
-        assert answer.json()["code"] == "range_not_satisfiable"
+        assert response.json()["code"] == "range_not_satisfiable"
     else:
-        assert answer.data == data
+        assert response.data == data
     if status == 206 and data is not None:
         start = b"0123456789".index(data)
-        told = answer.headers["content-range"]
-        assert told == f"bytes {start}-{start + len(data) - 1}/10"
+        content_range = response.headers["content-range"]
+        assert content_range == f"bytes {start}-{start + len(data) - 1}/10"
 
 
 def test_a_range_of_something_else_is_answered_with_the_whole(server: ServerProcess) -> None:
     api = server.client()
     sha256 = send(api, b"0123456789")
     for etag, status in ((f'"{sha256}"', 206), ('"another"', 200)):
-        answer = api.call("GET", f"/v1/blobs/{sha256}", Range="bytes=2-", If_Range=etag)
-        assert answer.status == status
+        response = api.call("GET", f"/v1/blobs/{sha256}", Range="bytes=2-", If_Range=etag)
+        assert response.status == status
 
 
 BAD = [
@@ -142,47 +144,47 @@ def test_a_bad_request_gets_a_sentence(
     status: int,
     code: str,
 ) -> None:
-    answer = server.client().call(method, path, body, **headers)
-    assert (answer.status, answer.json()["code"]) == (status, code), answer.data
+    response = server.client().call(method, path, body, **headers)
+    assert (response.status, response.json()["code"]) == (status, code), response.data
 
 
 def test_a_part_is_plain_bytes_and_no_larger_than_a_part(server: ServerProcess) -> None:
     api, data = server.client(), b"x" * (PART_BYTES + 1)
-    begun = api.post("/v1/uploads", {"blob": named(data)})["upload_id"]
-    assert put_part(api, begun, 0, data).status == 413
-    as_json = api.call("PUT", f"/v1/uploads/{begun}/parts/0", b"{}")
+    upload_id = api.post("/v1/uploads", {"blob": named(data)})["upload_id"]
+    assert put_part(api, upload_id, 0, data).status == 413
+    as_json = api.call("PUT", f"/v1/uploads/{upload_id}/parts/0", b"{}")
     assert as_json.status == 415
-    assert put_part(api, begun, 0, data[:-2]).status == 400
-    assert put_part(api, begun, 1, data[-1:]).status == 409
-    assert put_part(api, begun, 0, data[:-1]).json()["parts_done"] == 1
+    assert put_part(api, upload_id, 0, data[:-2]).status == 400
+    assert put_part(api, upload_id, 1, data[-1:]).status == 409
+    assert put_part(api, upload_id, 0, data[:-1]).json()["parts_done"] == 1
 
 
 def test_objects_of_other_accounts_are_not_found(server: ServerProcess) -> None:
     api, bob = server.client(), server.client(server.sign_in(Wallet("bob")))
     sha256 = send(api, b"a secret")
-    begun = api.post("/v1/uploads", {"blob": named(b"under way")})["upload_id"]
+    upload_id = api.post("/v1/uploads", {"blob": named(b"under way")})["upload_id"]
     assert bob.call("GET", f"/v1/blobs/{sha256}").status == 404
-    assert put_part(bob, begun, 0, b"under way").status == 404
-    assert bob.call("POST", f"/v1/uploads/{begun}/finish").status == 404
+    assert put_part(bob, upload_id, 0, b"under way").status == 404
+    assert bob.call("POST", f"/v1/uploads/{upload_id}/finish").status == 404
     assert not bob.post("/v1/uploads", {"blob": named(b"a secret")})["complete"]
 
 
 def test_missing_bytes_are_reported_before_the_response_starts(server: ServerProcess) -> None:
     api = server.client()
     sha256 = send(api, b"to be lost")
-    kept = [*(server.directory / "server" / "blobs" / "objects").rglob("upload_*")]
-    (lost,) = [path for path in kept if path.read_bytes() == b"to be lost"]
-    lost.unlink()
-    answer = api.call("GET", f"/v1/blobs/{sha256}")
-    assert (answer.status, "missing" in answer.json()["detail"]) == (500, True)
+    object_paths = [*(server.directory / "server" / "blobs" / "objects").rglob("upload_*")]
+    (lost_path,) = [path for path in object_paths if path.read_bytes() == b"to be lost"]
+    lost_path.unlink()
+    response = api.call("GET", f"/v1/blobs/{sha256}")
+    assert (response.status, "missing" in response.json()["detail"]) == (500, True)
 
 
 def test_a_client_that_hangs_up_leaves_nothing(server: ServerProcess) -> None:
     api, data = server.client(), b"x" * 1_000_000
-    begun = api.post("/v1/uploads", {"blob": named(data)})["upload_id"]
-    with half_sent(server, begun, 0, data):
+    upload_id = api.post("/v1/uploads", {"blob": named(data)})["upload_id"]
+    with half_sent(server, upload_id, 0, data):
         pass
-    assert put_part(api, begun, 0, data).json()["parts_done"] == 1
+    assert put_part(api, upload_id, 0, data).json()["parts_done"] == 1
 
 
 @pytest.mark.parametrize(
@@ -195,28 +197,31 @@ def test_a_client_that_hangs_up_leaves_nothing(server: ServerProcess) -> None:
 def test_it_goes_on_after_the_server_was_killed_and_memory_stays_small(
     tmp_path: Path, size_bytes: int
 ) -> None:
-    whole = Pattern(size_bytes)
-    blob = {"sha256": whole.sha256, "size_bytes": size_bytes}
+    pattern = Pattern(size_bytes)
+    blob = {"sha256": pattern.sha256, "size_bytes": size_bytes}
     parts = -(-size_bytes // PART_BYTES)
     with ServerProcess(tmp_path) as before:
         api = before.client()
-        begun = api.post("/v1/uploads", {"blob": blob})["upload_id"]
+        upload_id = api.post("/v1/uploads", {"blob": blob})["upload_id"]
         for number in range(parts // 2):
-            assert put_part(api, begun, number, whole.part(number)).status == 200
-        with half_sent(before, begun, parts // 2, whole.part(parts // 2)):
+            assert put_part(api, upload_id, number, pattern.part(number)).status == 200
+        with half_sent(before, upload_id, parts // 2, pattern.part(parts // 2)):
             before.kill()
     with ServerProcess(tmp_path) as after:
         api = after.client()
-        again = api.post("/v1/uploads", {"blob": blob})
-        assert (again["upload_id"], again["parts_done"]) == (begun, parts // 2)
+        resumed_upload = api.post("/v1/uploads", {"blob": blob})
+        assert (resumed_upload["upload_id"], resumed_upload["parts_done"]) == (
+            upload_id,
+            parts // 2,
+        )
         for number in range(parts // 2, parts):
-            assert put_part(api, begun, number, whole.part(number)).status == 200
-        while not api.call("POST", f"/v1/uploads/{begun}/finish").json()["complete"]:
+            assert put_part(api, upload_id, number, pattern.part(number)).status == 200
+        while not api.call("POST", f"/v1/uploads/{upload_id}/finish").json()["complete"]:
             time.sleep(0.1)
-        assert downloaded(api, whole.sha256) == whole.sha256
+        assert downloaded(api, pattern.sha256) == pattern.sha256
         assert peak_bytes(after.process.pid) < 200 * 2**20
-        left = [*(tmp_path / "server" / "blobs" / "uploads").glob("*")]
-        assert left == [], "the parts are gone"
+        leftovers = [*(tmp_path / "server" / "blobs" / "uploads").glob("*")]
+        assert leftovers == [], "the parts are gone"
 
 
 @contextmanager
@@ -253,13 +258,13 @@ def downloaded(api: Api, sha256: str) -> str:
     """The hash of what comes, a part after the other."""
     digest, start = hashlib.sha256(), 0
     while True:
-        said = f"bytes={start}-{start + PART_BYTES - 1}"
-        answer = api.call("GET", f"/v1/blobs/{sha256}", Range=said)
-        if answer.status == 416:
+        byte_range = f"bytes={start}-{start + PART_BYTES - 1}"
+        response = api.call("GET", f"/v1/blobs/{sha256}", Range=byte_range)
+        if response.status == 416:
             return digest.hexdigest()
-        assert answer.status == 206, answer.data[:1000]
-        digest.update(answer.data)
-        start += len(answer.data)
+        assert response.status == 206, response.data[:1000]
+        digest.update(response.data)
+        start += len(response.data)
 
 
 def peak_bytes(pid: int) -> int:

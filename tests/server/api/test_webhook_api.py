@@ -19,8 +19,8 @@ WAITS = {"memory_bytes": 2**50}
 
 @pytest.fixture
 def receiver() -> Iterator[Hooked]:
-    with hooked() as found:
-        yield found
+    with hooked() as webhook_receiver:
+        yield webhook_receiver
 
 
 @pytest.fixture
@@ -36,12 +36,12 @@ def said(user: CommandLine, *arguments: str) -> Any:
 
 
 def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: Hooked) -> None:
-    made = user.run("webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
-    secret = made.stdout.decode().strip()
-    assert secret.startswith("whsec_") and "shown only once" in made.stderr
+    add_command = user.run("webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
+    secret = add_command.stdout.decode().strip()
+    assert secret.startswith("whsec_") and "shown only once" in add_command.stderr
     assert secret not in user.run("webhooks", "show", "ci").stdout.decode()
-    tried = user.run("webhooks", "test", "ci")
-    assert tried.status == 0 and tried.stdout.decode().startswith("✓ Response 200")
+    test_command = user.run("webhooks", "test", "ci")
+    assert test_command.status == 0 and test_command.stdout.decode().startswith("✓ Response 200")
     headers, body = receiver.got.pop()
     event = webhook.verify(secret, headers, body)
     assert event.kind == "webhook.test" and event.data["name"] == "ci"
@@ -52,8 +52,8 @@ def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: Hooked) ->
     assert (event.kind, event.task_id, event.task_name) == ("task.queued", task_id, "s.py")
     assert event.id == headers["webhook-id"]
     await_true(lambda: _newest(user)["state"] == "delivered", "it is written down")
-    (shown,) = _newest(user)["newest_tries"]
-    assert shown["status"] == 200 and shown["number"] == 1 and shown["detail"] == ""
+    (last_try,) = _newest(user)["newest_tries"]
+    assert last_try["status"] == 200 and last_try["number"] == 1 and last_try["detail"] == ""
     table = user.run("webhooks", "deliveries", "ci").stdout.decode()
     assert "task.queued" in table and "Response 200." in table
     user.run("webhooks", "redeliver", "ci", _newest(user)["id"][-6:])
@@ -62,17 +62,17 @@ def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: Hooked) ->
 
 
 def test_pause_resume_rotate_change_and_remove(user: CommandLine, receiver: Hooked) -> None:
-    made = said(user, "webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
+    created = said(user, "webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
     assert said(user, "webhooks", "pause", "ci")["pause"]["reason"] == "owner"
     assert "paused by you" in user.run("webhooks").stdout.decode()
     _submit(user)
-    rotated = said(user, "webhooks", "rotate", made["webhook"]["id"])
+    rotated = said(user, "webhooks", "rotate", created["webhook"]["id"])
     assert "old one is also valid" in user.run("webhooks", "show", "ci").stdout.decode()
     assert receiver.got == []
     assert said(user, "webhooks", "resume", "ci")["pause"] is None
     await_true(lambda: receiver.got, "what happened meanwhile is told")
     headers, body = receiver.got.pop()
-    for secret in (made["secret"], rotated["secret"]):
+    for secret in (created["secret"], rotated["secret"]):
         assert webhook.verify(secret, headers, body).kind == "task.queued"
     changed = said(user, "webhooks", "change", "ci", "--name", "other", "--every-kind")
     assert (changed["name"], changed["kinds"]) == ("other", [])
@@ -85,11 +85,13 @@ def test_pause_resume_rotate_change_and_remove(user: CommandLine, receiver: Hook
 def test_a_receiver_that_fails_is_shown_to_fail(user: CommandLine, receiver: Hooked) -> None:
     receiver.status = 500
     said(user, "webhooks", "add", receiver.url, "--name", "ci")
-    again = user.run("webhooks", "add", receiver.url, "--name", "ci")
-    assert again.status == 64 and "webhook named ci" in again.stderr
-    tried = user.run("webhooks", "test", "ci")
-    assert tried.status == 1 and tried.stdout.decode().startswith("✗ It answered 500.")
-    assert "thank you" in tried.stderr
+    second_add = user.run("webhooks", "add", receiver.url, "--name", "ci")
+    assert second_add.status == 64 and "webhook named ci" in second_add.stderr
+    test_command = user.run("webhooks", "test", "ci")
+    assert test_command.status == 1 and test_command.stdout.decode().startswith(
+        "✗ It answered 500."
+    )
+    assert "thank you" in test_command.stderr
     _submit(user)
     await_true(lambda: "failing for" in user.run("webhooks").stdout.decode(), "it fails")
     assert "Next try in" in user.run("webhooks", "deliveries", "ci").stdout.decode()
@@ -109,8 +111,8 @@ def test_a_receiver_that_fails_is_shown_to_fail(user: CommandLine, receiver: Hoo
 def test_unreachable_webhook_addresses_are_refused_immediately(
     user: CommandLine, url: str, sentence: str
 ) -> None:
-    refused = user.run("webhooks", "add", url)
-    assert refused.status == 64 and sentence in refused.stderr
+    add_command = user.run("webhooks", "add", url)
+    assert add_command.status == 64 and sentence in add_command.stderr
 
 
 def test_bad_bodies_limits_and_objects_of_other_accounts(
@@ -126,31 +128,33 @@ def test_bad_bodies_limits_and_objects_of_other_accounts(
         {"url": receiver.url + "\u0000"},
         {"url": receiver.url, "task_id": "task_x"},
     ):
-        answer = owner.call("POST", routes.MAKE_WEBHOOK.path, json.dumps(body).encode())
-        assert answer.status == 400, body
+        response = owner.call("POST", routes.MAKE_WEBHOOK.path, json.dumps(body).encode())
+        assert response.status == 400, body
     task_id = other.submit("print('waits')", requirements=WAITS)
     foreign = {"url": receiver.url, "task_id": task_id}
     asked = owner.call("POST", routes.MAKE_WEBHOOK.path, json.dumps(foreign).encode())
     assert asked.status == 404, "another's task is none"
-    made = [owner.post(routes.MAKE_WEBHOOK.path, {"url": receiver.url}) for _ in range(11)]
-    assert made[10]["code"] == "quota_exceeded"
-    mine = made[0]["webhook"]["id"]
-    assert other.call("GET", routes.GET_WEBHOOK.url(webhook_id=mine)).status == 404
-    assert other.call("DELETE", routes.REMOVE_WEBHOOK.url(webhook_id=mine)).status == 404
+    created = [owner.post(routes.MAKE_WEBHOOK.path, {"url": receiver.url}) for _ in range(11)]
+    assert created[10]["code"] == "quota_exceeded"
+    webhook_id = created[0]["webhook"]["id"]
+    assert other.call("GET", routes.GET_WEBHOOK.url(webhook_id=webhook_id)).status == 404
+    assert other.call("DELETE", routes.REMOVE_WEBHOOK.url(webhook_id=webhook_id)).status == 404
     entries = server.client().get(routes.AUDIT.path)["entries"]
-    (entry,) = [each for each in entries if each["subject"] == mine]
+    (entry,) = [entry for entry in entries if entry["subject"] == webhook_id]
     assert entry["kind"] == "webhook_made" and entry["detail"]["host"] == "127.0.0.1"
     for _ in range(5):
-        owner.call("POST", routes.TEST_WEBHOOK.url(webhook_id=mine))
+        owner.call("POST", routes.TEST_WEBHOOK.url(webhook_id=webhook_id))
     # One measure for all that makes the server call somebody at once.
     for url in (
-        routes.TEST_WEBHOOK.url(webhook_id=mine),
-        routes.RESUME_WEBHOOK.url(webhook_id=mine),
-        routes.REDELIVER.url(webhook_id=mine, delivery_id="delivery_x"),
+        routes.TEST_WEBHOOK.url(webhook_id=webhook_id),
+        routes.RESUME_WEBHOOK.url(webhook_id=webhook_id),
+        routes.REDELIVER.url(webhook_id=webhook_id, delivery_id="delivery_x"),
     ):
         assert owner.call("POST", url).status == 429, url
     moved = json.dumps({"url": receiver.url}).encode()
-    assert owner.call("PATCH", routes.CHANGE_WEBHOOK.url(webhook_id=mine), moved).status == 429
+    assert (
+        owner.call("PATCH", routes.CHANGE_WEBHOOK.url(webhook_id=webhook_id), moved).status == 429
+    )
 
 
 def _submit(user: CommandLine) -> str:
@@ -160,5 +164,5 @@ def _submit(user: CommandLine) -> str:
 
 
 def _newest(user: CommandLine) -> Any:
-    found = said(user, "webhooks", "deliveries", "ci")["deliveries"]
-    return found[0] if found else {"state": ""}
+    deliveries = said(user, "webhooks", "deliveries", "ci")["deliveries"]
+    return deliveries[0] if deliveries else {"state": ""}
