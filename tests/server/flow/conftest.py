@@ -62,16 +62,16 @@ def settings(tmp_path: Path, **changes: Any) -> ServerSettings:
 async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
     database = await Database.connect(any_database_url, 8)
     live = InProcessLive()
-    chosen = settings(tmp_path)
+    pool_settings = settings(tmp_path)
     parts = Services(
-        chosen,
+        pool_settings,
         database,
         live,
         DirectoryBlobs(tmp_path / "blobs"),
         keys=derive_keys(b"secret" * 6),
         vault=Vault(GivenKeys("the tests", KeyRing([bytes(32)]))),
         origins=("http://127.0.0.1:8470",),
-        limiter=Limiter(live, chosen),
+        limiter=Limiter(live, pool_settings),
         contract_wallets=ContractWallets({}),
         authority_pem=None,
         outward=GuardedSender(read_allowed(["127.0.0.1"]), 2.0),

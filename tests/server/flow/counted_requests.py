@@ -57,8 +57,8 @@ class CountedClient:
     async def send(self, method: str, path: str, status: int = 200, **options: Any) -> list[str]:
         """The statements of the request."""
         self._statements.take()
-        answer = await self._http.request(method, path, **options)
-        assert answer.status_code == status, answer.text
+        response = await self._http.request(method, path, **options)
+        assert response.status_code == status, response.text
         return self._statements.take()
 
 

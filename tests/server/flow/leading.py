@@ -21,9 +21,9 @@ async def leading(pool: Pool) -> AsyncIterator[LeaderMemory]:
         while True:
             await LeaderRpcLoop(pool.services, memory).run_once()
 
-    answering = asyncio.create_task(answer())
+    answer_task = asyncio.create_task(answer())
     try:
         yield memory
     finally:
-        answering.cancel()
-        await asyncio.gather(answering, return_exceptions=True)
+        answer_task.cancel()
+        await asyncio.gather(answer_task, return_exceptions=True)

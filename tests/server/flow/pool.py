@@ -54,11 +54,11 @@ from tests.wallets import Wallet
 
 
 def request(**changes: Any) -> TaskRequest:
-    wanted = {k: changes.pop(k) for k in list(changes) if k in Requirements.__struct_fields__}
+    requirements = {k: changes.pop(k) for k in list(changes) if k in Requirements.__struct_fields__}
     limits = {k: changes.pop(k) for k in list(changes) if k in Limits.__struct_fields__}
     return TaskRequest(
         spec=ScriptSpec("hello.py", "print('hello')"),
-        requirements=Requirements(**wanted),
+        requirements=Requirements(**requirements),
         limits=Limits(**limits),
         **changes,
     )
@@ -103,13 +103,13 @@ class Pool:
     """Alice has work, Bob has a machine, and this instance leads."""
 
     def __init__(
-        self, services: Services, alice: AccountId, bob: AccountId, leads: Leadership
+        self, services: Services, alice: AccountId, bob: AccountId, leadership: Leadership
     ) -> None:
         self.services = services
         self.alice = alice
         self.bob = bob
         self.bobs = Owner(bob)
-        self.leads = leads
+        self.leads = leadership
         self.machines: dict[NodeId | None, str] = {}
 
     @classmethod
@@ -117,9 +117,9 @@ class Pool:
         async with services.database.transaction() as connection:
             alice = await accounts.add(connection, Wallet("alice").address, {Role.CONSUMER})
             bob = await accounts.add(connection, Wallet("bob").address, {Role.PROVIDER})
-            leads = await leader.acquire_or_renew(connection, "me", 3600)
-        assert leads is not None and alice is not None and bob is not None
-        return cls(services, alice.id, bob.id, leads)
+            leadership = await leader.acquire_or_renew(connection, "me", 3600)
+        assert leadership is not None and alice is not None and bob is not None
+        return cls(services, alice.id, bob.id, leadership)
 
     async def give(self, account_id: AccountId, amount_micro: int) -> None:
         async with self.services.database.transaction() as connection:
@@ -127,16 +127,16 @@ class Pool:
 
     async def balance(self, account_id: AccountId) -> AccountBalance:
         async with self.services.database.transaction() as connection:
-            found = await accounts.balance(connection, account_id)
-        assert found is not None
-        return found
+            account_balance = await accounts.balance(connection, account_id)
+        assert account_balance is not None
+        return account_balance
 
     async def offer(self, node_id: NodeId | None = None, **changes: Any) -> NodeRegistered:
         machine = self.machines.get(node_id, f"GPU-{secrets.token_hex(4)}")
         offer = RegisterNode(description(machine=machine, **changes), node_id)
-        registered = await lease.register(self.services, self.bobs, offer)
-        self.machines[registered.node_id] = machine
-        return registered
+        registration = await lease.register(self.services, self.bobs, offer)
+        self.machines[registration.node_id] = machine
+        return registration
 
     async def submit(self, key: str | None = None, **changes: Any) -> TaskView:
         return await submit.submit(self.services, self.alice, request(**changes), key)
@@ -150,27 +150,33 @@ class Pool:
         while not slices or not slices[-1].is_complete:
             slices.append(await schedule.schedule_once(self.services, self.leads, memory))
             await reasons.publish(slices[-1].waiting, slices[-1].emptied)
-        waiting = {key: each for one in slices for key, each in one.waiting.items()}
+        waiting = {
+            key: waiting_task for slice_ in slices for key, waiting_task in slice_.waiting.items()
+        }
         return Round(
-            tuple(each for one in slices for each in one.assigned), waiting, (), True, True
+            tuple(assignment for slice_ in slices for assignment in slice_.assigned),
+            waiting,
+            (),
+            True,
+            True,
         )
 
-    async def fetch(self, node_id: NodeId, *held: Lease) -> list[Grant]:
-        asked = AcquireLeases(held, wait_seconds=0)
+    async def fetch(self, node_id: NodeId, *held_leases: Lease) -> list[Grant]:
+        asked = AcquireLeases(held_leases, wait_seconds=0)
         return (await lease.acquire(self.services, self.bobs, node_id, asked)).grants
 
-    async def beat(self, node_id: NodeId, *held: Lease) -> list[str]:
+    async def beat(self, node_id: NodeId, *held_leases: Lease) -> list[str]:
         """What to stop."""
-        beat = Heartbeat(held)
-        return list((await lease.heartbeat(self.services, self.bobs, node_id, beat)).stop)
+        heartbeat = Heartbeat(held_leases)
+        return list((await lease.heartbeat(self.services, self.bobs, node_id, heartbeat)).stop)
 
     async def report(self, node_id: NodeId, *reports: Report) -> list[str]:
-        answers = await report.report(self.services, self.bobs, node_id, Reports(reports))
-        return [answer.code for answer in answers.answers]
+        response = await report.report(self.services, self.bobs, node_id, Reports(reports))
+        return [answer.code for answer in response.answers]
 
-    async def say(self, node_id: NodeId, held: Lease, offset: int, *texts: str) -> int:
+    async def say(self, node_id: NodeId, held_lease: Lease, offset: int, *texts: str) -> int:
         pieces = tuple(PackedLogPiece("stdout", text.encode()) for text in texts)
-        chunk = LogChunk(held, offset, pieces)
+        chunk = LogChunk(held_lease, offset, pieces)
         return (await attempt_log.append_log(self.services, self.bobs, node_id, chunk)).next_offset
 
     async def task(self, task_id: TaskId) -> TaskView:
@@ -194,14 +200,14 @@ class Pool:
             attempt = await attempts.lock_for_end(connection, grant.attempt_id)
             assert attempt is not None
             wait = settle.retry_wait(self.services)
-            ended = end(AttemptChange(attempt), EndReason.COMPLETED, wait, exit_code=0)
-            await settle.write_changes(self.services, connection, [ended])
+            change = end(AttemptChange(attempt), EndReason.COMPLETED, wait, exit_code=0)
+            await settle.write_changes(self.services, connection, [change])
 
     async def check(self) -> None:
         """Everything that must always be true is true."""
         async with self.services.database.transaction() as connection:
-            found = check_invariants(await invariant_snapshot.read_all(connection))
-            assert not found, found
+            violations = check_invariants(await invariant_snapshot.read_all(connection))
+            assert not violations, violations
 
     async def sql(self, statement: str, *values: Any) -> Any:
         async with self.services.database.transaction() as connection:

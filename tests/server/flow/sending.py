@@ -17,13 +17,13 @@ def ref(data: bytes) -> BlobRef:
 
 async def send(pool: Pool, data: bytes, account_id: AccountId | None = None) -> BlobRef:
     owner = account_id or pool.alice
-    begun = await upload.begin(pool.services, owner, ref(data))
-    if begun.complete:
+    new_upload = await upload.begin(pool.services, owner, ref(data))
+    if new_upload.complete:
         return ref(data)
     for number, part in enumerate(_parts(data)):
-        found = await upload.of_account(pool.services, owner, begun.upload_id)
-        await upload.take_part(pool.services, found, number, _once(part))
-    await finish(pool, begun.upload_id, owner)
+        open_upload = await upload.of_account(pool.services, owner, new_upload.upload_id)
+        await upload.take_part(pool.services, open_upload, number, _once(part))
+    await finish(pool, new_upload.upload_id, owner)
     return ref(data)
 
 
@@ -31,22 +31,26 @@ async def finish(pool: Pool, upload_id: str, account_id: AccountId | None = None
     """Asks until it is complete: on a busy machine it may take a while."""
     is_complete = False
     while not is_complete:
-        found = await upload.of_account(pool.services, account_id or pool.alice, upload_id)
-        is_complete = (await upload.finish(pool.services, found)).complete
+        open_upload = await upload.of_account(pool.services, account_id or pool.alice, upload_id)
+        is_complete = (await upload.finish(pool.services, open_upload)).complete
 
 
 async def send_from_node(pool: Pool, node_id: NodeId, grant: Grant, data: bytes) -> BlobRef:
-    asked = BeginNodeUpload(lease_of(grant), ref(data))
-    begun = await upload.begin_for_node(pool.services, pool.bobs, node_id, asked)
-    if begun.complete:
+    request = BeginNodeUpload(lease_of(grant), ref(data))
+    new_upload = await upload.begin_for_node(pool.services, pool.bobs, node_id, request)
+    if new_upload.complete:
         return ref(data)
     for number, part in enumerate(_parts(data)):
-        found, _ = await upload.of_node(pool.services, pool.bobs, node_id, begun.upload_id)
-        await upload.take_part(pool.services, found, number, _once(part))
+        open_upload, _ = await upload.of_node(
+            pool.services, pool.bobs, node_id, new_upload.upload_id
+        )
+        await upload.take_part(pool.services, open_upload, number, _once(part))
     is_complete = False
     while not is_complete:
-        found, sender = await upload.of_node(pool.services, pool.bobs, node_id, begun.upload_id)
-        is_complete = (await upload.finish(pool.services, found, sender)).complete
+        open_upload, sender = await upload.of_node(
+            pool.services, pool.bobs, node_id, new_upload.upload_id
+        )
+        is_complete = (await upload.finish(pool.services, open_upload, sender)).complete
     return ref(data)
 
 

@@ -34,12 +34,12 @@ async def tamper(pool: Pool, statement: str) -> None:
 
 async def test_entries_that_come_at_once_make_one_chain(pool: Pool) -> None:
     await asyncio.gather(*(append(pool, str(number)) for number in range(40)))
-    found = await verdict(pool)
-    assert found.holds and found.entries == 40
+    audit_verdict = await verdict(pool)
+    assert audit_verdict.holds and audit_verdict.entries == 40
     async with pool.services.database.transaction() as connection:
         newest = await audit.newest(connection, 2**62, 100)
     assert [entry.number for entry in newest] == list(range(40, 0, -1))
-    assert newest[0].hash == found.head
+    assert newest[0].hash == audit_verdict.head
 
 
 CHANGES = {
@@ -62,16 +62,16 @@ async def test_a_changed_record_does_not_hold(pool: Pool, change: str) -> None:
         await append(pool, str(number))
     for statement in CHANGES[change].split(";"):
         await tamper(pool, statement)
-    found = await verdict(pool)
-    assert (found.holds, found.broken_at, found.entries) == (False, 5, 4)
+    audit_verdict = await verdict(pool)
+    assert (audit_verdict.holds, audit_verdict.broken_at, audit_verdict.entries) == (False, 5, 4)
 
 
 async def test_a_cut_end_is_noticed(pool: Pool) -> None:
     for number in range(8):
         await append(pool, str(number))
     await tamper(pool, "DELETE FROM audit WHERE number > 6")
-    found = await verdict(pool)
-    assert (found.holds, found.broken_at) == (False, 7)
+    audit_verdict = await verdict(pool)
+    assert (audit_verdict.holds, audit_verdict.broken_at) == (False, 7)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ async def test_the_nodes_of_a_suspended_account_leave(pool: Pool) -> None:
 
 
 async def test_of_two_admins_who_demote_each_other_one_stays(pool: Pool) -> None:
-    for one in (pool.alice, pool.bob):
-        await roles.change_roles(pool.services, one, one, frozenset({Role.ADMIN}))
+    for admin_id in (pool.alice, pool.bob):
+        await roles.change_roles(pool.services, admin_id, admin_id, frozenset({Role.ADMIN}))
     demoted = [
         roles.change_roles(pool.services, actor, other, frozenset())
         for actor, other in ((pool.alice, pool.bob), (pool.bob, pool.alice))

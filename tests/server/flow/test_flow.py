@@ -37,12 +37,12 @@ async def test_a_task_goes_all_the_way(pool: Pool) -> None:
     await pool.plan()
     assert (await pool.task(task.id)).state is TaskState.ASSIGNED
     (grant,) = await pool.fetch(node.node_id)
-    held = lease_of(grant)
-    assert await pool.report(node.node_id, Preparing(held)) == ["accepted"]
+    held_lease = lease_of(grant)
+    assert await pool.report(node.node_id, Preparing(held_lease)) == ["accepted"]
     assert (await pool.task(task.id)).phase == "preparing"
-    assert await pool.report(node.node_id, Started(held)) == ["accepted"]
+    assert await pool.report(node.node_id, Started(held_lease)) == ["accepted"]
     assert (await pool.task(task.id)).state is TaskState.RUNNING
-    assert await pool.say(node.node_id, held, 0, "hello\n") == 1
+    assert await pool.say(node.node_id, held_lease, 0, "hello\n") == 1
     assert await pool.report(node.node_id, done(grant)) == ["accepted"]
     finished = await pool.task(task.id)
     assert (finished.state, finished.exit_code) == (TaskState.SUCCEEDED, 0)
@@ -54,8 +54,8 @@ async def test_the_same_key_is_the_same_task(pool: Pool) -> None:
     assert (await pool.submit(key="k")).id == first.id
     with pytest.raises(Conflict):
         await pool.submit(key="k", priority=1)
-    answers = await asyncio.gather(*(pool.submit(key="p") for _ in range(20)))
-    assert len({answer.id for answer in answers}) == 1
+    tasks = await asyncio.gather(*(pool.submit(key="p") for _ in range(20)))
+    assert len({task.id for task in tasks}) == 1
 
 
 async def test_a_grant_is_given_again_until_it_is_held(pool: Pool) -> None:
@@ -63,8 +63,8 @@ async def test_a_grant_is_given_again_until_it_is_held(pool: Pool) -> None:
     await pool.submit()
     await pool.plan()
     (first,) = await pool.fetch(node.node_id)
-    (again,) = await pool.fetch(node.node_id)
-    assert first == again
+    (second_grant,) = await pool.fetch(node.node_id)
+    assert first == second_grant
     assert await pool.fetch(node.node_id, lease_of(first)) == []
 
 
@@ -178,15 +178,15 @@ async def test_unfetched_assignments_are_withdrawn_uncounted(pool: Pool) -> None
     await pool.check()
 
 
-@pytest.mark.parametrize("how", ["it leaves", "its leases run out"])
-async def test_simultaneous_ends_take_few_transactions(pool: Pool, how: str) -> None:
+@pytest.mark.parametrize("end_kind", ["it leaves", "its leases run out"])
+async def test_simultaneous_ends_take_few_transactions(pool: Pool, end_kind: str) -> None:
     node = await pool.offer(devices=8)
     for _ in range(6):
         await pool.submit()
     await pool.submit(items=2, expected_seconds=1.0)
     await pool.plan()
     assert len(await pool.fetch(node.node_id)) == 8
-    if how == "it leaves":
+    if end_kind == "it leaves":
         await lease.leave(pool.services, pool.bobs, node.node_id)
     else:
         await _run_out(pool)
@@ -204,8 +204,8 @@ async def test_three_lost_nodes_are_poison(pool: Pool) -> None:
         await pool.plan()
         grants = [(node, grant) for node in nodes for grant in await pool.fetch(node)]
         ((node_id, grant),) = grants
-        answer = await pool.report(node_id, done(grant, EndReason.NODE_RESTARTED))
-        assert answer == ["accepted"]
+        codes = await pool.report(node_id, done(grant, EndReason.NODE_RESTARTED))
+        assert codes == ["accepted"]
     poisoned = await pool.task(task.id)
     assert (poisoned.state, poisoned.reason) == (TaskState.FAILED, EndReason.POISON)
     assert len({attempt.node_id for attempt in poisoned.attempts}) == 3, "elsewhere each time"
@@ -279,8 +279,8 @@ async def test_a_price_that_changed_is_not_agreed_to(pool: Pool) -> None:
     (assignment,) = memory.known.scheduler.plan(memory.now, 10).assignments
     async with pool.services.database.transaction() as connection:
         await connection.execute("UPDATE devices SET price_micro_per_hour = 20")
-        planned = [PlannedAttempt(new_attempt_id(), assignment)]
-        applied = await assign(connection, planned, pool.leads, 15.0)
+        planned_attempts = [PlannedAttempt(new_attempt_id(), assignment)]
+        applied = await assign(connection, planned_attempts, pool.leads, 15.0)
     assert applied == []
     assert (await pool.task(task.id)).state is TaskState.QUEUED
 
@@ -321,24 +321,24 @@ async def test_a_task_without_credit_waits(pool: Pool) -> None:
         await pool.submit(run_seconds=100.0)
     decided = await pool.plan()
     assert len(decided.assigned) == 1
-    assert [each.reason.code for each in decided.waiting.values()] == ["credit"]
+    assert [waiting_task.reason.code for waiting_task in decided.waiting.values()] == ["credit"]
     await pool.check()
 
 
 async def test_a_waiting_task_knows_why(pool: Pool) -> None:
     task = await pool.submit()
     await pool.plan()
-    seen = await task_stream.view(pool.services, pool.alice, task.id)
-    assert seen.waiting is not None and seen.waiting.code == "no_nodes"
+    task_view = await task_stream.view(pool.services, pool.alice, task.id)
+    assert task_view.waiting is not None and task_view.waiting.code == "no_nodes"
 
 
 async def test_registering_again_keeps_ids_and_what_is_reserved(pool: Pool) -> None:
     first = await pool.offer(devices=2)
     await pool.submit()
     await pool.plan()
-    again = await pool.offer(first.node_id, devices=1, cores=1, memory_bytes=1)
-    assert again.node_id == first.node_id
-    assert again.device_ids == first.device_ids[:1]
+    second_offer = await pool.offer(first.node_id, devices=1, cores=1, memory_bytes=1)
+    assert second_offer.node_id == first.node_id
+    assert second_offer.device_ids == first.device_ids[:1]
     await pool.check()
 
 
@@ -350,8 +350,8 @@ async def test_a_bad_script_never_enters_the_queue(pool: Pool) -> None:
 
 
 async def test_foreign_and_missing_tasks_look_the_same(pool: Pool) -> None:
-    mine = await pool.submit()
-    for account, task_id in ((pool.bob, mine.id), (pool.alice, new_task_id())):
+    own_task = await pool.submit()
+    for account, task_id in ((pool.bob, own_task.id), (pool.alice, new_task_id())):
         with pytest.raises(NotFound):
             await cancel.cancel(pool.services, account, TaskId(task_id))
 
@@ -376,18 +376,18 @@ async def test_a_poll_whose_node_is_gone_does_not_count_as_hearing_from_it(pool:
     asked = AcquireLeases(wait_seconds=0.2)
     polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node.node_id, asked))
     await asyncio.sleep(0)  # the node hangs up now; the server does not know
-    heard = await _until_waiting(pool, node.node_id)
+    heartbeat_time = await _until_waiting(pool, node.node_id)
     await polling
-    assert await pool.sql("SELECT heartbeat_at FROM nodes") == heard
+    assert await pool.sql("SELECT heartbeat_at FROM nodes") == heartbeat_time
 
 
 async def _until_waiting(pool: Pool, node_id: NodeId) -> object:
     """The time of the beat with which the poll came in."""
-    registered = await pool.sql("SELECT registered_at FROM nodes WHERE id = $1", node_id)
+    registered_at = await pool.sql("SELECT registered_at FROM nodes WHERE id = $1", node_id)
     while True:
-        heard = await pool.sql("SELECT heartbeat_at FROM nodes WHERE id = $1", node_id)
-        if heard >= registered:
-            return heard
+        heartbeat_time = await pool.sql("SELECT heartbeat_at FROM nodes WHERE id = $1", node_id)
+        if heartbeat_time >= registered_at:
+            return heartbeat_time
 
 
 async def test_a_node_that_ignores_its_grant_loses_it(pool: Pool) -> None:
@@ -411,10 +411,10 @@ async def test_a_lively_node_keeps_nothing_beyond_its_limit(pool: Pool) -> None:
 async def test_a_node_that_did_not_fetch_is_not_preferred_again(pool: Pool) -> None:
     nodes = {(await pool.offer()).node_id, (await pool.offer()).node_id}
     await pool.submit()
-    (dead,) = [each.node_id for each in (await pool.plan()).assigned]
+    (dead,) = [assignment.node_id for assignment in (await pool.plan()).assigned]
     await _run_out(pool)
     await expire.expire_once(pool.services, pool.leads)
-    assert {each.node_id for each in (await pool.plan()).assigned} == nodes - {dead}
+    assert {assignment.node_id for assignment in (await pool.plan()).assigned} == nodes - {dead}
 
 
 async def test_a_node_that_never_polls_gets_no_more_work(pool: Pool) -> None:
@@ -445,7 +445,7 @@ async def test_an_unplaceable_task_does_not_block_others(pool: Pool) -> None:
     for _ in range(5):
         await pool.submit(device_model="nobody has it", priority=100)
     placeable = await pool.submit()
-    assert [each.task_id for each in (await pool.plan()).assigned] == [placeable.id]
+    assert [assignment.task_id for assignment in (await pool.plan()).assigned] == [placeable.id]
 
 
 async def test_a_repeated_submission_is_not_asked_for_money_again(pool: Pool) -> None:
@@ -464,7 +464,7 @@ async def test_a_share_of_a_processor_is_priced_as_a_share(pool: Pool) -> None:
     await pool.give(pool.alice, 1_000)
     await pool.offer(devices=(processor,))
     await pool.submit(run_seconds=3600.0, cores=1)
-    assert [each.hold_micro for each in (await pool.plan()).assigned] == [1_000]
+    assert [assignment.hold_micro for assignment in (await pool.plan()).assigned] == [1_000]
 
 
 async def test_a_whole_gpu_brings_its_share_of_the_node(pool: Pool) -> None:
@@ -472,10 +472,10 @@ async def test_a_whole_gpu_brings_its_share_of_the_node(pool: Pool) -> None:
     plain, small = await pool.submit(), await pool.submit(cores=2, memory_bytes=2 * GIB)
     await pool.plan()
     grants = {grant.task_id: grant.requirements for grant in await pool.fetch(node.node_id)}
-    given = grants[plain.id]
-    assert (given.cores, given.memory_bytes, given.disk_bytes) == (4, 8 * GIB, 8 * GIB)
-    given = grants[small.id]
-    assert (given.cores, given.memory_bytes, given.disk_bytes) == (2, 2 * GIB, 8 * GIB)
+    grant = grants[plain.id]
+    assert (grant.cores, grant.memory_bytes, grant.disk_bytes) == (4, 8 * GIB, 8 * GIB)
+    grant = grants[small.id]
+    assert (grant.cores, grant.memory_bytes, grant.disk_bytes) == (2, 2 * GIB, 8 * GIB)
     used = "SELECT ARRAY[used_cores, used_memory_bytes, used_disk_bytes]::bigint[] FROM nodes"
     assert await pool.sql(used) == [6, 10 * GIB, 16 * GIB]
     await pool.check()
@@ -501,7 +501,7 @@ async def test_a_node_that_comes_back_smaller_is_not_over_committed(pool: Pool) 
     for grant in grants:
         await pool.report(node.node_id, done(grant))
     await pool.submit(cores=2)
-    assert sum(each.requirements.cores for each in (await pool.plan()).assigned) <= 2
+    assert sum(assignment.requirements.cores for assignment in (await pool.plan()).assigned) <= 2
     await pool.check()
 
 
@@ -524,10 +524,13 @@ async def test_calls_that_name_all_leases_bring_a_silent_node_back(pool: Pool) -
     node_id, grant = await pool.started()
     for call in (pool.fetch(node_id, lease_of(grant)), pool.beat(node_id, lease_of(grant))):
         await pool.sql("UPDATE nodes SET state = 'silent'")
-        told = await pool.sql("SELECT count(*) FROM events WHERE kind = 'node.online'")
+        online_count = await pool.sql("SELECT count(*) FROM events WHERE kind = 'node.online'")
         await call
         assert await pool.sql("SELECT state FROM nodes") == "online"
-        assert await pool.sql("SELECT count(*) FROM events WHERE kind = 'node.online'") == told + 1
+        assert (
+            await pool.sql("SELECT count(*) FROM events WHERE kind = 'node.online'")
+            == online_count + 1
+        )
 
 
 async def test_owners_who_leave_do_not_poison_a_task(pool: Pool) -> None:
@@ -556,6 +559,6 @@ async def test_nodes_tell_their_load_for_a_while(pool: Pool) -> None:
     node = await pool.offer()
     await lease.heartbeat(pool.services, pool.bobs, node.node_id, Heartbeat(load_percent=12.5))
     async with pool.services.database.transaction() as connection:
-        found, _ = await nodes.page(connection, pool.alice, None, 10)
-    (seen,) = await device_status.with_telemetry(pool.services, found)
-    assert (seen.load_percent, seen.is_mine) == (12.5, False)
+        node_list, _ = await nodes.page(connection, pool.alice, None, 10)
+    (node_view,) = await device_status.with_telemetry(pool.services, node_list)
+    assert (node_view.load_percent, node_view.is_mine) == (12.5, False)

@@ -62,15 +62,15 @@ ORDER = [
 
 
 @pytest.mark.parametrize(
-    ("stage", "held", "free"), [row[1:] for row in ORDER], ids=[row[0] for row in ORDER]
+    ("stage", "locking", "free"), [row[1:] for row in ORDER], ids=[row[0] for row in ORDER]
 )
 async def test_a_stage_waits_without_holding_what_comes_later(
-    pool: Pool, stage: Stage, held: str, free: str
+    pool: Pool, stage: Stage, locking: str, free: str
 ) -> None:
     await pool.give(pool.alice, 10**12)
     node_id, grant = await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     async with pool.services.database.transaction() as connection:
-        await connection.execute(held)
+        await connection.execute(locking)
         running = asyncio.ensure_future(stage(pool, node_id, grant))
         await until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
@@ -79,7 +79,7 @@ async def test_a_stage_waits_without_holding_what_comes_later(
 
 
 @pytest.mark.parametrize(
-    ("held", "free"),
+    ("locking", "free"),
     [
         (TASK, ATTEMPT),
         (ATTEMPT, "SELECT FROM blob_use FOR UPDATE"),
@@ -89,18 +89,18 @@ async def test_a_stage_waits_without_holding_what_comes_later(
     ids=["task", "attempt", "use", "blob"],
 )
 async def test_files_wait_without_holding_what_comes_later(
-    pool: Pool, held: str, free: str
+    pool: Pool, locking: str, free: str
 ) -> None:
     node_id, grant = await pool.started()
 
     async def leave(path: str, attempt: Grant, node: NodeId) -> None:
-        left = AddFiles(lease_of(attempt), (AddedFile(path, b"always the same"),))
-        await file_access.add(pool.services, pool.bobs, node, left)
+        added_files = AddFiles(lease_of(attempt), (AddedFile(path, b"always the same"),))
+        await file_access.add(pool.services, pool.bobs, node, added_files)
 
     await leave("a", grant, node_id)
     other_id, other = await pool.started()
     async with pool.services.database.transaction() as connection:
-        await connection.execute(held)
+        await connection.execute(locking)
         running = asyncio.ensure_future(leave("b", other, other_id))
         await until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
@@ -115,15 +115,15 @@ async def test_a_list_takes_all_that_it_names_in_the_order_of_the_hashes(
     first = await pool.submit()
     sent = sorted([await send(pool, bytes([n])) for n in range(2)], key=lambda blob: blob.sha256)
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
-    named = [naming(blob, (first.id,) if after else ()) for blob in reversed(sent)]
+    requests = [naming(blob, (first.id,) if after else ()) for blob in reversed(sent)]
     claim = "SELECT FROM blob_claims WHERE sha256 = $1 FOR UPDATE"
     async with pool.services.database.transaction() as connection:
         await connection.execute(claim, bytes.fromhex(sent[0].sha256))
-        running = asyncio.ensure_future(submit_many(pool.services, pool.alice, named, None))
+        running = asyncio.ensure_future(submit_many(pool.services, pool.alice, requests, None))
         await until_it_waits(pool, running)
         await connection.execute(f"{claim} NOWAIT", bytes.fromhex(sent[-1].sha256))
         await release_unused_claims(pool.services)  # waits for nobody, and leaves them
-    assert all(each.task_id for each in (await running).tasks)
+    assert all(task.task_id for task in (await running).tasks)
 
 
 async def test_submissions_that_name_the_same_wait_for_no_other(pool: Pool) -> None:
@@ -142,7 +142,7 @@ def naming(blob: BlobRef, after: tuple[TaskId, ...] = ()) -> TaskRequest:
 
 
 @pytest.mark.parametrize(
-    ("held", "free"),
+    ("locking", "free"),
     [
         ("SELECT FROM tasks WHERE id = (SELECT max(id) FROM tasks) FOR UPDATE", NODE),
         ("SELECT FROM nodes WHERE id = (SELECT max(id) FROM nodes) FOR UPDATE", DEVICE),
@@ -150,13 +150,13 @@ def naming(blob: BlobRef, after: tuple[TaskId, ...] = ()) -> TaskRequest:
     ],
     ids=["tasks first", "then nodes", "then devices"],
 )
-async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, held: str, free: str) -> None:
+async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, locking: str, free: str) -> None:
     await pool.give(pool.alice, 10**12)
     for _ in range(2):
         await pool.offer(price_micro_per_hour=1000)
         await pool.submit(run_seconds=10.0)
     async with pool.services.database.transaction() as connection:
-        await connection.execute(held)
+        await connection.execute(locking)
         running = asyncio.ensure_future(pool.plan())
         await until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
@@ -175,16 +175,16 @@ async def test_a_lost_share_is_not_readopted_beside_a_new_account(pool: Pool) ->
         "device_kind": DeviceKind.GPU,
         "device_memory_bytes": GIB,
     }
-    hers = await pool.submit(**part)
-    assert await apply_assignments(pool.services, pool.leads, [_share(node, hers)])
+    first_task = await pool.submit(**part)
+    assert await apply_assignments(pool.services, pool.leads, [_share(node, first_task)])
     (grant,) = await pool.fetch(node.node_id)
     await pool.report(node.node_id, Started(lease_of(grant)))
     await _run_out(pool)
     assert await expire.expire_once(pool.services, pool.leads) == 1
-    theirs = await submit.submit(pool.services, added.id, request(**part), None)
+    second_task = await submit.submit(pool.services, added.id, request(**part), None)
     async with pool.services.database.transaction() as connection:
-        planned = PlannedAttempt(new_attempt_id(), _share(node, theirs))
-        assert await assign(connection, [planned], pool.leads, 15.0)
+        planned_attempt = PlannedAttempt(new_attempt_id(), _share(node, second_task))
+        assert await assign(connection, [planned_attempt], pool.leads, 15.0)
         running = asyncio.ensure_future(_adopt(pool, node.node_id, grant))
         await until_it_waits(pool, running)
     assert not await running
@@ -203,15 +203,15 @@ async def test_earlier_tasks_do_not_share_their_device(pool: Pool) -> None:
     )
     await pool.sql(shares)
     part: dict[str, Any] = {"device_milli": 400, "shares_device": True}
-    hers = await pool.submit(**part)
-    theirs = await submit.submit(pool.services, added.id, request(**part), None)
-    assert await apply_assignments(pool.services, pool.leads, [_share(node, hers)])
+    first_task = await pool.submit(**part)
+    second_task = await submit.submit(pool.services, added.id, request(**part), None)
+    assert await apply_assignments(pool.services, pool.leads, [_share(node, first_task)])
     silent = "UPDATE tasks SET requirements = requirements - 'shares_device' WHERE id = $1"
-    await pool.sql(silent, hers.id)
-    assert not await apply_assignments(pool.services, pool.leads, [_share(node, theirs)])
+    await pool.sql(silent, first_task.id)
+    assert not await apply_assignments(pool.services, pool.leads, [_share(node, second_task)])
     agrees = "UPDATE tasks SET requirements = requirements || '{\"shares_device\": true}'"
     await pool.sql(agrees)
-    assert await apply_assignments(pool.services, pool.leads, [_share(node, theirs)])
+    assert await apply_assignments(pool.services, pool.leads, [_share(node, second_task)])
 
 
 async def test_a_task_that_joins_a_queue_at_an_end_is_locked_before_the_node(pool: Pool) -> None:
@@ -279,13 +279,13 @@ async def _adopt(pool: Pool, node_id: NodeId, grant: Grant) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("held", "free"),
+    ("locking", "free"),
     [(TASK, ATTEMPT), (ATTEMPT, NODE), (NODE, DEVICE), (DEVICE, BALANCE)],
     ids=["task first", "then attempt", "then node", "then device"],
 )
 @pytest.mark.parametrize("is_lost", [False, True], ids=["expire", "adopt"])
 async def test_what_runs_out_and_comes_back_takes_its_rows_in_order(
-    pool: Pool, is_lost: bool, held: str, free: str
+    pool: Pool, is_lost: bool, locking: str, free: str
 ) -> None:
     await pool.give(pool.alice, 10**12)
     node_id, grant = await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
@@ -293,7 +293,7 @@ async def test_what_runs_out_and_comes_back_takes_its_rows_in_order(
     if is_lost:
         assert await expire.expire_once(pool.services, pool.leads) == 1
     async with pool.services.database.transaction() as connection:
-        await connection.execute(held)
+        await connection.execute(locking)
         stage = _adopt(pool, node_id, grant) if is_lost else _expire(pool)
         running = asyncio.ensure_future(stage)
         await until_it_waits(pool, running)

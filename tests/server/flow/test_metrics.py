@@ -124,9 +124,9 @@ async def test_a_task_that_could_not_be_assigned_is_not_expected_to_start(pool: 
     plan_in_thread = memory.planner
 
     async def planner(work: Callable[[], T]) -> T:
-        planned = await plan_in_thread(work)
+        next_plan = await plan_in_thread(work)
         await pool.sql("UPDATE nodes SET cordoned_at = now()")
-        return planned
+        return next_plan
 
     memory.planner = planner
     await schedule_once(pool.services, pool.leads, memory)
@@ -147,18 +147,18 @@ async def test_a_task_that_waited_for_a_device_or_for_another_task_is_not_measur
     await _round(pool, memory)
     waits = await pool.submit(priority=-1)
     await _round(pool, memory)  # it finds no free device
-    ended = 0
-    while ended < 3:
+    end_count = 0
+    while end_count < 3:
         grants = await pool.fetch(node.node_id)
         assert grants
         for grant in grants:  # one may be granted ahead
             await pool.report(node.node_id, Started(lease_of(grant)))
             await pool.report(node.node_id, done(grant))
-        ended += len(grants)
+        end_count += len(grants)
         await announced(pool)
         await _released(pool)
         await _round(pool, memory)
-        assert value(pool, "potluck_task_start_seconds_count") == 1, ended
+        assert value(pool, "potluck_task_start_seconds_count") == 1, end_count
     assert (await pool.task(waits.id)).state.is_final
 
 
@@ -168,8 +168,8 @@ async def test_a_second_start_is_not_measured(pool: Pool) -> None:
     await pool.report(node_id, done(grant, EndReason.NODE_LEFT))
     other = await pool.offer()
     await pool.plan()
-    (again,) = await pool.fetch(other.node_id)
-    await pool.report(other.node_id, Started(lease_of(again)))
+    (second_grant,) = await pool.fetch(other.node_id)
+    await pool.report(other.node_id, Started(lease_of(second_grant)))
     await announced(pool)
     assert value(pool, "potluck_attempts_started_total") == 2
     assert value(pool, "potluck_task_start_seconds_count") == 1
@@ -199,9 +199,11 @@ async def test_the_figures_of_a_pool(pool: Pool) -> None:
     await pool.give(pool.alice, 10_000_000)
     await pool.offer(devices=3)
     silent = await pool.offer()
-    sick = await pool.offer()
-    status = DeviceStatus(f"{pool.machines[sick.node_id]}-0", Availability.SICK, "It is lost.")
-    await lease.heartbeat(pool.services, pool.bobs, sick.node_id, Heartbeat((), devices=(status,)))
+    sick_node = await pool.offer()
+    status = DeviceStatus(f"{pool.machines[sick_node.node_id]}-0", Availability.SICK, "It is lost.")
+    await lease.heartbeat(
+        pool.services, pool.bobs, sick_node.node_id, Heartbeat((), devices=(status,))
+    )
     await pool.sql("UPDATE nodes SET state = 'silent' WHERE id = $1", silent.node_id)
     await pool.submit()
     await pool.plan()

@@ -51,11 +51,11 @@ async def _ends_once(pool: Pool) -> None:
         connection: Connection,
         vault: Vault,
         changed: Sequence[AttemptChange],
-        told: Sequence[Event],
+        events: Sequence[Event],
         slice_seconds: float,
     ) -> None:
         written.append(changed)
-        await honest(connection, vault, changed, told, slice_seconds)
+        await honest(connection, vault, changed, events, slice_seconds)
 
     node_id, grant = await pool.started()
     with pytest.MonkeyPatch.context() as patch:
@@ -70,12 +70,12 @@ async def _ends_once(pool: Pool) -> None:
 async def _is_paid_once(pool: Pool) -> None:
     node_id, grant = await test_leases.paid(pool)
     await pool.report(node_id, done(grant))
-    again = (
+    replay = (
         "INSERT INTO ledger_entries OVERRIDING USER VALUE"
         " SELECT * FROM ledger_entries WHERE attempt_id IS NOT NULL"
     )
     with pytest.raises(asyncpg.UniqueViolationError):
-        await pool.sql(again)
+        await pool.sql(replay)
 
 
 async def _is_renewed_by_its_node_only(pool: Pool) -> None:
@@ -93,20 +93,20 @@ async def _an_old_leader_holds_nothing(pool: Pool) -> None:
         assert not await leader.is_current(connection, pool.leads)
 
 
-async def _is_refused(pool: Pool, change: str, **wanted: Any) -> None:
+async def _is_refused(pool: Pool, change: str, **requirements: Any) -> None:
     """A plan that was true before the change; refused, and not by an error."""
     await pool.offer()
-    await pool.submit(**wanted)
+    await pool.submit(**requirements)
     memory = LeaderMemory(pool.services)
     await memory.begin()
-    (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
+    (assignment,) = memory.known.scheduler.plan(memory.now, 10).assignments
     await pool.sql(change)
-    assert await _assigned(pool, planned) == 0
+    assert await _assigned(pool, assignment) == 0
 
 
-async def _assigned(pool: Pool, planned: Assignment) -> int:
+async def _assigned(pool: Pool, assignment: Assignment) -> int:
     async with pool.services.database.transaction() as connection:
-        plans = [PlannedAttempt(new_attempt_id(), planned)]
+        plans = [PlannedAttempt(new_attempt_id(), assignment)]
         return len(await assign(connection, plans, pool.leads, 30.0))
 
 
@@ -184,13 +184,13 @@ async def _plant(pool: Pool, fault: PlantedFault, planting: ExitStack) -> None:
     if fault.index:
         await pool.sql(f"DROP INDEX {fault.index}")
     elif fault.function:
-        whole = await pool.sql("SELECT pg_get_functiondef($1::text::regproc)", fault.function)
-        assert fault.clause in whole, f"{fault.function} has changed"
-        await pool.sql(whole.replace(fault.clause, fault.replacement))
+        definition = await pool.sql("SELECT pg_get_functiondef($1::text::regproc)", fault.function)
+        assert fault.clause in definition, f"{fault.function} has changed"
+        await pool.sql(definition.replace(fault.clause, fault.replacement))
     else:
         blocks = load(fault.file).blocks
-        whole = read_sources(fault.file)[fault.block]
-        assert fault.clause in whole, f"{fault.file}.{fault.block} has changed"
-        planted = compile_query(fault.block, whole.replace(fault.clause, fault.replacement))
+        definition = read_sources(fault.file)[fault.block]
+        assert fault.clause in definition, f"{fault.file}.{fault.block} has changed"
+        planted = compile_query(fault.block, definition.replace(fault.clause, fault.replacement))
         patch = planting.enter_context(pytest.MonkeyPatch.context())
         patch.setitem(blocks, fault.block, planted)

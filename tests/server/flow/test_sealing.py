@@ -63,8 +63,8 @@ def key_file(pool: Pool) -> KeyFile:
 async def rows_in_clear(pool: Pool) -> int:
     """Tasks that show the secret, in whatever column, as text or as bytes."""
     query = "SELECT count(*) FROM tasks WHERE tasks::text ~ ($1 || '|' || $2)"
-    found: int = await pool.sql(query, SECRET, SECRET.encode().hex())
-    return found
+    row_count: int = await pool.sql(query, SECRET, SECRET.encode().hex())
+    return row_count
 
 
 async def test_the_node_is_given_what_the_database_does_not_show(pool: Pool) -> None:
@@ -83,15 +83,15 @@ async def test_the_hash_of_a_request_cannot_be_guessed(pool: Pool) -> None:
 
 
 async def test_swapped_specs_do_not_open(pool: Pool) -> None:
-    one, other = await enter(pool, 1), await enter(pool, 2)
+    first_id, other = await enter(pool, 1), await enter(pool, 2)
     await pool.sql(
         "UPDATE tasks SET sealed_spec = there.sealed_spec FROM tasks AS there"
         " WHERE tasks.id <> there.id AND tasks.id IN ($1, $2)",
-        one,
+        first_id,
         other,
     )
     assert await granted(pool) == []
-    for task_id in (one, other):
+    for task_id in (first_id, other):
         task = await pool.task(task_id)
         assert (task.state, task.reason) == (TaskState.FAILED, EndReason.SPEC_UNREADABLE)
     await pool.check()
@@ -142,19 +142,19 @@ async def test_earlier_rows_are_sealed_at_the_start(pool: Pool) -> None:
 
 async def test_a_server_starts_with_the_key_of_its_database_or_not_at_all(filed: Pool) -> None:
     settings, database = filed.services.settings, filed.services.database
-    kept = key_file(filed).path.read_bytes()
+    key_bytes = key_file(filed).path.read_bytes()
 
     key_file(filed).path.unlink()
-    with pytest.raises(BadSettings, match="its key file") as caught:
+    with pytest.raises(BadSettings, match="its key file") as error_info:
         await open_vault(settings, database)
-    assert "only if it is encrypted" in str(caught.value.hint)
+    assert "only if it is encrypted" in str(error_info.value.hint)
     assert not key_file(filed).exists(), "no new key was made for what an old one sealed"
 
     key_file(filed).put([new_key()])
     with pytest.raises(BadSettings, match="does not belong to this database"):
         await open_vault(settings, database)
 
-    key_file(filed).path.write_bytes(kept)
+    key_file(filed).path.write_bytes(key_bytes)
     vault, keys = await open_vault(settings, database)
     assert (vault.key_id, keys) == (filed.services.vault.key_id, filed.services.keys)
 
@@ -173,18 +173,22 @@ async def test_rotation_rewrites_all_and_changes_nothing_else(filed: Pool) -> No
     for number in range(count):
         await enter(filed, number)
     before = filed.services.vault.key_id
-    looks = "SELECT array_agg(id || version || updated_at ORDER BY id) FROM tasks"
-    looked = await filed.sql(looks)
+    select_versions = "SELECT array_agg(id || version || updated_at ORDER BY id) FROM tasks"
+    versions = await filed.sql(select_versions)
 
-    begun = await rotation.begin(filed.services, filed.alice)
-    assert (begun.rewritten, begun.remaining) == (1, count), "the secret at once, the rest by calls"
-    done = await rotation.rewrite(filed.services, filed.alice)
-    assert (done.rewritten, done.remaining) == (count, 0)
-    assert begun.key_id == done.key_id == filed.services.vault.key_id != before
+    started_rotation = await rotation.begin(filed.services, filed.alice)
+    assert (started_rotation.rewritten, started_rotation.remaining) == (1, count), (
+        "the secret at once, the rest by calls"
+    )
+    finished_rotation = await rotation.rewrite(filed.services, filed.alice)
+    assert (finished_rotation.rewritten, finished_rotation.remaining) == (count, 0)
+    assert (
+        started_rotation.key_id == finished_rotation.key_id == filed.services.vault.key_id != before
+    )
 
-    assert await filed.sql(looks) == looked, "nobody who follows a task is woken for it"
+    assert await filed.sql(select_versions) == versions, "nobody who follows a task is woken for it"
     used = "SELECT array_agg(DISTINCT encode(sealed_by, 'hex')) FROM tasks"
-    assert await filed.sql(used) == [done.key_id]
+    assert await filed.sql(used) == [finished_rotation.key_id]
     vault, keys = await open_vault(filed.services.settings, filed.services.database)
     assert keys == filed.services.keys, "the secret stayed the same"
     assert (await granted(with_vault(filed, vault)))[0] == request(0).spec
@@ -198,8 +202,8 @@ async def test_rotation_reaches_secrets_and_what_functions_gave(filed: Pool) -> 
     trusting = replace(request(), secrets=secret, secrets_to_strangers=True)
     await submit.submit(filed.services, filed.alice, trusting, None)
 
-    begun = await rotation.begin(filed.services, filed.alice)
-    assert begun.remaining == 5, "two specs, the secrets and two results"
+    rotation_status = await rotation.begin(filed.services, filed.alice)
+    assert rotation_status.remaining == 5, "two specs, the secrets and two results"
     first = key_file(filed).read().keys[0]
     assert (await rotation.rewrite(filed.services, filed.alice)).rewritten == 5
     key_file(filed).put([first])
@@ -207,8 +211,8 @@ async def test_rotation_reaches_secrets_and_what_functions_gave(filed: Pool) -> 
     after = with_vault(filed, vault)
     await after.plan()
     assert [grant.secrets for grant in await after.fetch(node.node_id)] == [secret]
-    (found,) = await ask(after, task.id)
-    assert [piece.value.data for piece in found.pieces] == [
+    (result,) = await ask(after, task.id)
+    assert [piece.value.data for piece in result.pieces] == [
         item_file.pack([b"0", b"1"]),
         b"an error",
     ]
@@ -225,19 +229,19 @@ async def test_a_result_that_was_moved_is_passed_over(filed: Pool) -> None:
     with pytest.raises(Unopenable):
         await ask(filed, task.id)
     await rotation.begin(filed.services, filed.alice)
-    done_so_far = await rotation.rewrite(filed.services, filed.alice)
-    told = (done_so_far.rewritten, done_so_far.remaining, done_so_far.unreadable)
-    assert told == (2, 0, 1)
+    rotation_status = await rotation.rewrite(filed.services, filed.alice)
+    progress = (rotation_status.rewritten, rotation_status.remaining, rotation_status.unreadable)
+    assert progress == (2, 0, 1)
 
 
 async def test_rotation_is_on_the_record(filed: Pool) -> None:
     before = filed.services.vault.key_id
-    done = await rotation.begin(filed.services, filed.alice)
+    rotation_status = await rotation.begin(filed.services, filed.alice)
     await rotation.rewrite(filed.services, filed.alice)
     async with filed.services.database.transaction() as connection:
         (entry,) = await audit.newest(connection, 2**62, 10)
     assert (entry.kind, entry.actor) == (AuditKind.ENCRYPTION_KEY_ROTATED, filed.alice)
-    assert entry.detail == {"before": before, "after": done.key_id}
+    assert entry.detail == {"before": before, "after": rotation_status.key_id}
 
 
 async def test_a_key_leaves_the_file_when_nothing_needs_it(filed: Pool) -> None:
@@ -260,21 +264,21 @@ async def test_a_key_leaves_the_file_when_nothing_needs_it(filed: Pool) -> None:
 async def test_another_instance_follows_without_a_message(filed: Pool) -> None:
     other = with_vault(filed, Vault(KeyFile(key_file(filed).path)))
     await enter(filed)
-    done = await rotation.begin(filed.services, filed.alice)
+    rotation_status = await rotation.begin(filed.services, filed.alice)
     await rotation.rewrite(filed.services, filed.alice)
-    assert other.services.vault.key_id != done.key_id
+    assert other.services.vault.key_id != rotation_status.key_id
     assert await granted(other) == [request().spec], "it reads what the new key sealed"
     await enter(other)
-    assert other.services.vault.key_id == done.key_id, "and seals with it"
+    assert other.services.vault.key_id == rotation_status.key_id, "and seals with it"
 
 
 async def test_locked_rows_are_left_for_the_next_call(filed: Pool) -> None:
-    held, free = await enter(filed, 1), await enter(filed, 2)
+    locked_task, free = await enter(filed, 1), await enter(filed, 2)
     await rotation.begin(filed.services, filed.alice)
     async with filed.services.database.transaction() as connection:
-        await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", held)
-        done = await rotation.rewrite(filed.services, filed.alice)
-        assert (done.rewritten, done.remaining) == (1, 1), free
+        await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", locked_task)
+        rotation_status = await rotation.rewrite(filed.services, filed.alice)
+        assert (rotation_status.rewritten, rotation_status.remaining) == (1, 1), free
     assert (await rotation.rewrite(filed.services, filed.alice)).remaining == 0
 
 
@@ -284,13 +288,17 @@ async def test_keys_that_others_keep_are_not_made_here_but_used_when_they_change
     await enter(filed)
     (old,) = key_file(filed).read().keys
     fresh = new_key()
-    given = replace(filed.services.settings, encryption_key=f"{fresh.hex()},{old.hex()}")
-    vault, _ = await open_vault(given, filed.services.database)
+    key_settings = replace(filed.services.settings, encryption_key=f"{fresh.hex()},{old.hex()}")
+    vault, _ = await open_vault(key_settings, filed.services.database)
     moved = with_vault(filed, vault)
     with pytest.raises(Conflict, match="POTLUCK_ENCRYPTION_KEY"):
         await rotation.begin(moved.services, moved.alice)
-    done = await rotation.rewrite(moved.services, moved.alice)
-    assert (done.key_id, done.rewritten, done.remaining) == (key_id(fresh).hex(), 2, 0)
+    rotation_status = await rotation.rewrite(moved.services, moved.alice)
+    assert (rotation_status.key_id, rotation_status.rewritten, rotation_status.remaining) == (
+        key_id(fresh).hex(),
+        2,
+        0,
+    )
 
 
 async def damage(pool: Pool, count: int) -> None:
@@ -310,14 +318,19 @@ async def test_damaged_rows_are_passed_over_and_counted(filed: Pool) -> None:
         await enter(filed, number)
     await damage(filed, sealed_values.BATCH + 1)
     before = key_file(filed).read().keys[0]
-    begun = await rotation.begin(filed.services, filed.alice)
-    assert (begun.remaining, begun.unreadable) == (count, 0), "nobody has looked yet"
+    started_rotation = await rotation.begin(filed.services, filed.alice)
+    assert (started_rotation.remaining, started_rotation.unreadable) == (count, 0), (
+        "nobody has looked yet"
+    )
 
-    done = await rotation.rewrite(filed.services, filed.alice)
-    assert (done.rewritten, done.remaining) == (sealed_values.BATCH - 1, 0)
-    assert done.unreadable == sealed_values.BATCH + 1
+    finished_rotation = await rotation.rewrite(filed.services, filed.alice)
+    assert (finished_rotation.rewritten, finished_rotation.remaining) == (
+        sealed_values.BATCH - 1,
+        0,
+    )
+    assert finished_rotation.unreadable == sealed_values.BATCH + 1
     used = "SELECT count(*) FROM tasks WHERE encode(sealed_by, 'hex') = $1"
-    assert await filed.sql(used, done.key_id) == sealed_values.BATCH - 1
+    assert await filed.sql(used, finished_rotation.key_id) == sealed_values.BATCH - 1
 
     await rotation.begin(filed.services, filed.alice)
     await rotation.begin(filed.services, filed.alice)
@@ -332,8 +345,12 @@ async def test_rows_with_a_missing_key_are_counted(filed: Pool) -> None:
         " WHERE id = (SELECT min(id) FROM tasks)"
     )
     await rotation.begin(filed.services, filed.alice)
-    done = await rotation.rewrite(filed.services, filed.alice)
-    assert (done.rewritten, done.remaining, done.unreadable) == (1, 0, 1)
+    rotation_status = await rotation.rewrite(filed.services, filed.alice)
+    assert (rotation_status.rewritten, rotation_status.remaining, rotation_status.unreadable) == (
+        1,
+        0,
+        1,
+    )
 
 
 async def test_the_start_removes_what_a_crash_left_of_the_keys(filed: Pool, tmp_path: Path) -> None:
@@ -345,6 +362,6 @@ async def test_the_start_removes_what_a_crash_left_of_the_keys(filed: Pool, tmp_
 
 async def test_a_missing_key_file_has_a_hint_to_share_it(filed: Pool) -> None:
     key_file(filed).path.unlink()
-    with pytest.raises(BadSettings) as caught:
+    with pytest.raises(BadSettings) as error_info:
         await open_vault(filed.services.settings, filed.services.database)
-    assert "share one file" in caught.value.hint
+    assert "share one file" in error_info.value.hint

@@ -60,14 +60,14 @@ async def test_hot_reads_send_few_statements(
 ) -> None:
     await cached.offer()
     task = await cached.submit()
-    _, first, again = COUNTS[path]
+    _, first, repeated_count = COUNTS[path]
     async with signed_in(cached, cached.alice, statements) as client:
         await client.send("GET", path.format(task_id=task.id))
         await forget(cached.services)
         sent = await client.send("GET", path.format(task_id=task.id))
         assert len(sent) == first, sent
         sent = await client.send("GET", path.format(task_id=task.id))
-        assert len(sent) == again, sent
+        assert len(sent) == repeated_count, sent
 
 
 def test_the_page_has_these_numbers() -> None:
@@ -95,8 +95,8 @@ async def test_overviews_send_few_statements(
     task = await cached.submit()
     async with signed_in(cached, cached.alice, statements) as client:
         await client.send("GET", "/v1/tasks")
-        named = path.format(task_id=task.id)
-        counts = [len(await client.send("GET", named)) for _ in OVERVIEWS[path]]
+        task_path = path.format(task_id=task.id)
+        counts = [len(await client.send("GET", task_path)) for _ in OVERVIEWS[path]]
         assert tuple(counts) == OVERVIEWS[path]
 
 
@@ -105,14 +105,27 @@ PRIVILEGED = ("/v1/me/keys", "/v1/me/sessions", "/v1/me/node-keys")
 
 def test_only_work_is_done_by_callers_that_are_kept() -> None:
     """All else asks the database who calls, and lets all instances forget callers afterwards."""
-    ordinary = [each for each in OPERATIONS.values() if not each.is_privileged]
-    writes = {scope for each in ordinary if each.route.method != "GET" for scope in each.scopes}
+    ordinary = [operation for operation in OPERATIONS.values() if not operation.is_privileged]
+    writes = {
+        scope
+        for operation in ordinary
+        if operation.route.method != "GET"
+        for scope in operation.scopes
+    }
     assert writes == {Scope.TASKS_WRITE, Scope.NODE, Scope.TASKS_READ}, writes
-    open_ones = [each for each in OPERATIONS.values() if not each.scopes]
-    keeping = {each.route for each in open_ones if each.keeps_callers}
-    assert keeping == {routes.CHALLENGE, routes.NODE_LOGIN}, "they change no account and no key"
-    changing = [each for each in open_ones if each.route not in keeping]
-    assert all(each.changes_callers for each in changing if each.route.method != "GET")
+    open_ones = [operation for operation in OPERATIONS.values() if not operation.scopes]
+    keeping_routes = {operation.route for operation in open_ones if operation.keeps_callers}
+    assert keeping_routes == {routes.CHALLENGE, routes.NODE_LOGIN}, (
+        "they change no account and no key"
+    )
+    changing_operations = [
+        operation for operation in open_ones if operation.route not in keeping_routes
+    ]
+    assert all(
+        operation.changes_callers
+        for operation in changing_operations
+        if operation.route.method != "GET"
+    )
 
 
 @pytest.mark.parametrize("path", PRIVILEGED)
@@ -133,13 +146,13 @@ async def test_a_session_that_ended_is_refused_at_once(
     services = cached.services
     async with (
         open_caches(services.live, services.settings) as caches,
-        client_of(services, token) as here,
-        client_of(replace(services, caches=caches), token) as there,
+        client_of(services, token) as first_client,
+        client_of(replace(services, caches=caches), token) as second_client,
     ):
-        for http in (here, there):
+        for http in (first_client, second_client):
             assert (await http.get("/v1/me")).status_code == 200
-        assert (await here.post("/v1/auth/logout")).status_code == 204
-        for http in (here, there):
+        assert (await first_client.post("/v1/auth/logout")).status_code == 204
+        for http in (first_client, second_client):
             assert (await http.get("/v1/me")).status_code == 401
 
 
@@ -153,8 +166,8 @@ async def test_a_suspended_account_and_changed_roles_are_seen_at_once(
         assert (await bobs.get("/v1/pool")).status_code == 200
         suspension = {"reason": "for a test"}
         place = f"/v1/accounts/{cached.bob}"
-        answer = await http.post(f"{place}/suspend", json=suspension)
-        assert answer.status_code < 300, answer.text
+        response = await http.post(f"{place}/suspend", json=suspension)
+        assert response.status_code < 300, response.text
         assert (await bobs.get("/v1/pool")).json()["code"] == "account_suspended"
         assert (await http.post(f"{place}/resume")).status_code < 300
         assert (await bobs.get("/v1/pool")).status_code == 200
@@ -166,19 +179,22 @@ async def test_an_instance_that_hears_nothing_asks_again_within_two_seconds(
     """As without Redis: its live side is not the one that is woken."""
     assert cached.services.settings.caller_cache_seconds <= 2
     token = await open_session(cached.services, cached.alice)
-    deaf = InProcessLive()
+    deaf_live = InProcessLive()
     short = replace(cached.services.settings, caller_cache_seconds=0.2)
-    async with open_caches(deaf, short) as caches:
+    async with open_caches(deaf_live, short) as caches:
         other = replace(cached.services, caches=caches)
-        async with client_of(cached.services, token) as here, client_of(other, token) as there:
-            assert (await there.get("/v1/me")).status_code == 200
-            assert (await here.post("/v1/auth/logout")).status_code == 204
+        async with (
+            client_of(cached.services, token) as first_client,
+            client_of(other, token) as second_client,
+        ):
+            assert (await second_client.get("/v1/me")).status_code == 200
+            assert (await first_client.post("/v1/auth/logout")).status_code == 204
             await_until = 50
-            while (await there.get("/v1/me")).status_code != 401:
+            while (await second_client.get("/v1/me")).status_code != 401:
                 await_until -= 1
                 assert await_until, "it never asked again"
                 await asyncio.sleep(0.05)
-    await deaf.close()
+    await deaf_live.close()
 
 
 async def test_a_change_of_the_pool_is_counted_at_once(

@@ -96,9 +96,9 @@ class Mode:
         await sent
         self.requests += 1
         while grants := await self._lead_and_fetch():
-            reports = [each for grant in grants for each in report(grant)]
-            answers = await self.pool.report(self.node_id, *reports)
-            assert answers == ["accepted"] * len(reports)
+            reports = [message for grant in grants for message in report(grant)]
+            codes = await self.pool.report(self.node_id, *reports)
+            assert codes == ["accepted"] * len(reports)
             self.requests += 2
 
     async def run_calls(self, count: int) -> None:
@@ -106,8 +106,8 @@ class Mode:
             opened = await open_stream(self.pool)
             await schedule_once(self.pool.services, self.pool.leads, self.memory)
             asked = AcquireLeases(wait_seconds=0, streams=())
-            answer = await lease.acquire(self.pool.services, self.pool.bobs, self.node_id, asked)
-            self.calls = StandingCalls(self.pool, self.node_id, opened.id, answer.grants[0])
+            response = await lease.acquire(self.pool.services, self.pool.bobs, self.node_id, asked)
+            self.calls = StandingCalls(self.pool, self.node_id, opened.id, response.grants[0])
             await self.calls.begin()
         await self.calls.run(count)
         self.requests += 4
@@ -183,15 +183,15 @@ async def count(mode: Mode, name: str, statements: Statements) -> Costs:
     sent = statements.take()
     after = await _stats(mode.pool)
     wal_records, wal_bytes, rows_read = (b - a for a, b in zip(before, after, strict=True))
-    begun = sum(each.startswith("BEGIN") for each in sent)
-    ended = sum(each.startswith("COMMIT") for each in sent)
-    plain = [each for each in sent if not each.startswith(("BEGIN", "COMMIT"))]
-    assert begun == ended
-    ended += sum(any(each in query for each in _COMMITTED_ALONE) for query in plain)
+    begin_count = sum(statement.startswith("BEGIN") for statement in sent)
+    commit_count = sum(statement.startswith("COMMIT") for statement in sent)
+    plain = [statement for statement in sent if not statement.startswith(("BEGIN", "COMMIT"))]
+    assert begin_count == commit_count
+    commit_count += sum(any(ending in query for ending in _COMMITTED_ALONE) for query in plain)
     return Costs(
         mode.requests / tasks,
         len(plain) / tasks,
-        ended / tasks,
+        commit_count / tasks,
         wal_records / tasks,
         wal_bytes / tasks,
         rows_read / tasks,
@@ -216,8 +216,8 @@ async def test_a_task_costs_no_more_than_it_did(
 ) -> None:
     costs = await count(await Mode.open(pool), name, statements)
     fields = Costs.__struct_fields__
-    over = {each for each in fields if getattr(costs, each) > getattr(MOST[name], each)}
-    assert not over, (over, costs)
+    exceeded = {field for field in fields if getattr(costs, field) > getattr(MOST[name], field)}
+    assert not exceeded, (exceeded, costs)
 
 
 _IN_PLACE = """

@@ -154,16 +154,16 @@ async def test_a_message_is_given_up_after_its_time(
 
 async def test_a_destination_that_hangs_takes_no_longer_than_it_may(services: Services) -> None:
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await ended.wait()
+        await finished_event.wait()
         writer.close()
 
-    ended = asyncio.Event()
+    finished_event = asyncio.Event()
     listener = await asyncio.start_server(hang, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     slow = AlertDestinations([f"json://127.0.0.1:{port}/a-secret-path"])
     async with listener:
         (result,) = await slow.send_to_all("title", "body", False, seconds=0.1)
-        ended.set()
+        finished_event.set()
     assert result.problem == "it did not answer within 0.1 s"
 
 
@@ -199,12 +199,12 @@ async def test_quiet_hours_are_those_of_the_clock_on_the_wall(
 
 
 async def events(pool: Pool, account_id: AccountId) -> list[str]:
-    found: list[str] = await pool.sql(
+    sentences: list[str] = await pool.sql(
         "SELECT array_agg(kind ORDER BY id) FROM events WHERE account_id = $1"
         " AND kind <> ALL(ARRAY['node.online', 'node.silent'])",
         account_id,
     )
-    return found or []
+    return sentences or []
 
 
 class LeaderDuty:
@@ -290,9 +290,11 @@ async def test_an_outage_that_several_instances_saw_is_recorded_once(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
     """Also if it was pending before, and if one of them is so late that its end was told."""
-    gone = Condition(AlertName.NO_LEADER, "pool", "The database answers, but no instance leads.")
+    no_leader = Condition(
+        AlertName.NO_LEADER, "pool", "The database answers, but no instance leads."
+    )
     patient = replace(services, settings=replace(services.settings, alert_for_seconds={}))
-    await see(patient, gone)
+    await see(patient, no_leader)
     now = services.clock.now()
     outage = Alert(
         *(AlertName.NO_LEADER, "pool", AlertState.FIRING, "The database does not answer.", now),

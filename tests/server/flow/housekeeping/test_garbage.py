@@ -66,15 +66,15 @@ async def rows(pool: Pool) -> dict[str, int]:
 async def check_books(pool: Pool) -> None:
     """What is counted is what is there, and every row has its object."""
     counted = await pool.sql("SELECT coalesce(sum(used_bytes), 0) FROM blob_use")
-    there = await pool.sql(
+    stored_sizes = await pool.sql(
         "SELECT coalesce(sum(counted_bytes(size_bytes)), 0) FROM ("
         " SELECT size_bytes FROM blob_claims UNION ALL SELECT size_bytes FROM uploads) AS all_of"
     )
-    assert counted == there
-    named = await pool.sql(
+    assert counted == stored_sizes
+    object_names = await pool.sql(
         "SELECT coalesce(array_agg(object_key ORDER BY object_key), '{}') FROM blobs"
     )
-    assert await pool.services.blobs.list("objects/") == named
+    assert await pool.services.blobs.list("objects/") == object_names
 
 
 async def submit_with(services: Services, pool: Pool, blob: BlobRef) -> TaskId:
@@ -130,16 +130,16 @@ async def test_blobs_of_a_task_stay_until_its_results_are_deleted(pool: Pool) ->
 async def test_an_input_of_several_tasks_goes_with_the_last_of_them(pool: Pool) -> None:
     """Uploaded twice, named thrice: neither keeps it any longer than was promised."""
     parts = hurried(pool)
-    hasty = Pool(parts, pool.alice, pool.bob, pool.leads)
-    named = []
+    hasty_pool = Pool(parts, pool.alice, pool.bob, pool.leads)
+    task_ids = []
     for _ in range(3):
-        blob = await send(hasty, b"weights")
-        named.append(await submit_with(parts, pool, blob))
-    for task_id in named[:-1]:
+        blob = await send(hasty_pool, b"weights")
+        task_ids.append(await submit_with(parts, pool, blob))
+    for task_id in task_ids[:-1]:
         await cancel.cancel(parts, pool.alice, task_id)
     await collected(parts)
     await file_access.of_account(parts, pool.alice, blob.sha256)
-    await cancel.cancel(parts, pool.alice, named[-1])
+    await cancel.cancel(parts, pool.alice, task_ids[-1])
     await collected(parts)
     assert set((await rows(pool)).values()) == {0}
     await check_books(pool)
@@ -169,42 +169,42 @@ async def test_unreferenced_uploads_of_an_ended_attempt_are_deleted(pool: Pool) 
 async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await pool.say(node_id, lease_of(grant), 0, "a line")
-    left = AddFiles(lease_of(grant), (AddedFile("out", b"small"),))
-    await file_access.add(pool.services, pool.bobs, node_id, left)
-    kept = await send_from_node(pool, node_id, grant, b"a checkpoint")
-    asked = KeepCheckpoint(lease_of(grant), kept)
-    await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, asked)
+    added_files = AddFiles(lease_of(grant), (AddedFile("out", b"small"),))
+    await file_access.add(pool.services, pool.bobs, node_id, added_files)
+    checkpoint = await send_from_node(pool, node_id, grant, b"a checkpoint")
+    request = KeepCheckpoint(lease_of(grant), checkpoint)
+    await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, request)
     await send_from_node(pool, node_id, grant, b"never said what for")
     await pool.finish(grant)
-    found = await file_access.of_task(pool.services, pool.alice, grant.task_id, None, None, 10)
-    assert found.kept_until is not None and not found.cleared
+    task_files = await file_access.of_task(pool.services, pool.alice, grant.task_id, None, None, 10)
+    assert task_files.kept_until is not None and not task_files.cleared
     log = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 0)
     assert log.pieces and not log.cleared
     await collected(hurried(pool))
     assert await pool.services.blobs.list("") == []
     assert set((await rows(pool)).values()) == {0}
-    found = await file_access.of_task(pool.services, pool.alice, grant.task_id, None, None, 10)
-    assert found.files == [] and found.cleared
+    task_files = await file_access.of_task(pool.services, pool.alice, grant.task_id, None, None, 10)
+    assert task_files.files == [] and task_files.cleared
     log = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 0)
     assert log.complete and log.cleared and not log.elsewhere and log.pieces == []
     assert (await pool.task(grant.task_id)).state == "succeeded", "what it was stays"
-    (told,) = await ask(pool, grant.task_id)
-    assert told.detail == "its results have been deleted"
+    (result,) = await ask(pool, grant.task_id)
+    assert result.detail == "its results have been deleted"
     await check_books(pool)
 
 
 async def test_files_of_a_task_are_deleted_in_parts(pool: Pool) -> None:
     """No transaction is long, however many files an array has left."""
     node_id, grant = await pool.started()
-    left = tuple(AddedFile(f"out-{number}", b"small") for number in range(5))
-    await file_access.add(pool.services, pool.bobs, node_id, AddFiles(lease_of(grant), left))
+    added_files = tuple(AddedFile(f"out-{number}", b"small") for number in range(5))
+    await file_access.add(pool.services, pool.bobs, node_id, AddFiles(lease_of(grant), added_files))
     await pool.finish(grant)
-    seen = []
+    steps = []
     for _ in range(3):
         async with pool.services.database.transaction() as connection:
             is_all = await store_collect.clear_task(connection, grant.task_id, 2)
-        seen.append((is_all, await pool.sql("SELECT count(*) FROM task_blobs")))
-    assert seen == [(False, 3), (False, 1), (True, 0)]
+        steps.append((is_all, await pool.sql("SELECT count(*) FROM task_blobs")))
+    assert steps == [(False, 3), (False, 1), (True, 0)]
 
 
 async def test_a_task_that_is_cleared_in_part_has_given_nothing(pool: Pool) -> None:
@@ -212,16 +212,16 @@ async def test_a_task_that_is_cleared_in_part_has_given_nothing(pool: Pool) -> N
     node, task = await pool.offer(), await call(pool, items=3)
     grant = await give(pool, node, task.id, 0, 3)
     items = [returned(grant, item, item + 1) for item in range(3)]
-    ended = Finished(lease_of(grant), EndReason.COMPLETED, 0)
-    assert await pool.report(node.node_id, *items, ended) == ["accepted"] * 4
-    (told,) = await ask(pool, task.id)
-    assert told.behind == 3
+    finish = Finished(lease_of(grant), EndReason.COMPLETED, 0)
+    assert await pool.report(node.node_id, *items, finish) == ["accepted"] * 4
+    (result,) = await ask(pool, task.id)
+    assert result.behind == 3
     async with pool.services.database.transaction() as connection:
         assert not await store_collect.clear_task(connection, task.id, 2)
     assert await pool.sql("SELECT count(*) FROM results") == 1
-    for behind in (0, 1, 3):
-        (told,) = await ask(pool, task.id, behind)
-        assert (told.pieces, told.has_more) == ([], False)
+    for offset in (0, 1, 3):
+        (result,) = await ask(pool, task.id, offset)
+        assert (result.pieces, result.has_more) == ([], False)
 
 
 async def test_claims_that_are_due_are_found_without_a_look_at_the_others(pool: Pool) -> None:
@@ -242,16 +242,16 @@ async def test_claims_that_are_due_are_found_without_a_look_at_the_others(pool: 
     async with pool.services.database.transaction() as connection:
         statement, *values = store_collect._sql.look_at(account_id=pool.alice, limit=500)
         plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", *values)
-    told = "\n".join(line for (line,) in plan)
-    assert "blob_claims_due" in told and "Rows Removed" not in told, told
+    plan_text = "\n".join(line for (line,) in plan)
+    assert "blob_claims_due" in plan_text and "Rows Removed" not in plan_text, plan_text
 
 
 async def test_an_old_checkpoint_goes_while_the_task_runs(pool: Pool) -> None:
     node_id, grant = await pool.started()
     for step in (b"first", b"second"):
         blob = await send_from_node(pool, node_id, grant, step)
-        asked = KeepCheckpoint(lease_of(grant), blob)
-        await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, asked)
+        request = KeepCheckpoint(lease_of(grant), blob)
+        await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, request)
     await collected(hurried(pool))
     with pytest.raises(NotFound):
         await file_access.of_account(pool.services, pool.alice, ref(b"first").sha256)
@@ -260,30 +260,36 @@ async def test_an_old_checkpoint_goes_while_the_task_runs(pool: Pool) -> None:
 
 
 async def test_an_upload_that_does_not_go_on_is_given_up(pool: Pool) -> None:
-    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     await collected(pool.services)
     assert (await rows(pool))["uploads"] == 1
     await collected(hurried(pool))
     with pytest.raises(NotFound):
-        await upload.of_account(pool.services, pool.alice, begun.upload_id)
+        await upload.of_account(pool.services, pool.alice, new_upload.upload_id)
     await check_books(pool)
 
 
 async def test_only_remains_of_a_crash_are_removed(pool: Pool) -> None:
-    begun = await upload.begin(pool.services, pool.alice, ref(b"under way"))
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"under way"))
     await send(pool, b"weights")
     hour = first_id_at("upload", datetime.now(UTC) - timedelta(hours=2))
     young = first_id_at("upload", datetime.now(UTC))
-    named = {name: upload.new_object_key(name) for name in (hour, young, begun.upload_id)}
-    for key in (*named.values(), f"uploads/{hour}/0000000", f"uploads/{begun.upload_id}/0000000"):
+    object_keys = {
+        name: upload.new_object_key(name) for name in (hour, young, new_upload.upload_id)
+    }
+    for key in (
+        *object_keys.values(),
+        f"uploads/{hour}/0000000",
+        f"uploads/{new_upload.upload_id}/0000000",
+    ):
         await pool.services.blobs.put(key, b"left behind")
     await pool.sql("UPDATE uploads SET used_at = now() + interval '1 hour'")
     await garbage.sweep_orphans(pool.services)
-    there = await pool.services.blobs.list("")
-    assert named[hour] not in there and f"uploads/{hour}/0000000" not in there
-    assert named[young] in there and named[begun.upload_id] in there
-    assert f"uploads/{begun.upload_id}/0000000" in there
-    assert len(there) == 4, "and the blob itself"
+    stored_keys = await pool.services.blobs.list("")
+    assert object_keys[hour] not in stored_keys and f"uploads/{hour}/0000000" not in stored_keys
+    assert object_keys[young] in stored_keys and object_keys[new_upload.upload_id] in stored_keys
+    assert f"uploads/{new_upload.upload_id}/0000000" in stored_keys
+    assert len(stored_keys) == 4, "and the blob itself"
 
 
 async def test_a_failing_step_does_not_block_others(
@@ -318,8 +324,8 @@ async def test_a_task_that_cannot_be_cleared_does_not_block_others(
     monkeypatch.setattr(blobs, "list", list_some)
     await asyncio.sleep(0.005)
     await garbage.clear_tasks(hurried(pool))
-    left = await pool.sql("SELECT array_agg(id) FROM tasks WHERE cleared_at IS NULL")
-    assert left == [grants[0].task_id]
+    uncleared_ids = await pool.sql("SELECT array_agg(id) FROM tasks WHERE cleared_at IS NULL")
+    assert uncleared_ids == [grants[0].task_id]
 
 
 async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,23 +361,23 @@ async def test_uploads_and_submissions_win_or_lose_against_collection_but_never_
 ) -> None:
     """Everything is forgotten at once, and looked for all the time: the worst of all worlds."""
     parts, contents = hurried(pool), [bytes([n]) * 5000 for n in range(3)]
-    hasty = Pool(parts, pool.alice, pool.bob, pool.leads)
+    hasty_pool = Pool(parts, pool.alice, pool.bob, pool.leads)
     rounds = {"taken": 0, "refused": 0}
     is_over = asyncio.Event()
 
     async def work(seed: int) -> None:
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         for _ in range(40):
-            data = chance.choice(contents)
+            data = rng.choice(contents)
             with suppress(NotFound):  # it was given up in the middle of it
-                await send(hasty, data)
+                await send(hasty_pool, data)
             try:
                 task_id = await submit_with(parts, pool, ref(data))
             except InvalidInput:
                 rounds["refused"] += 1
                 continue
             rounds["taken"] += 1
-            await asyncio.sleep(chance.random() / 100)
+            await asyncio.sleep(rng.random() / 100)
             assert await read(parts, pool, ref(data)) == data
             await cancel.cancel(parts, pool.alice, task_id)
 
@@ -434,14 +440,12 @@ async def test_a_backup_waits_for_a_removal_that_has_begun(pool: Pool) -> None:
     async with database.transaction() as removing:
         assert await backups.may_remove(removing)
         async with database.transaction() as connection:
-            beginning = asyncio.create_task(
-                backups.begin(connection, "backup_1", is_encrypted=False)
-            )
+            opening = asyncio.create_task(backups.begin(connection, "backup_1", is_encrypted=False))
             while not await pool.sql("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-                assert not beginning.done()
+                assert not opening.done()
             await removing.execute("SELECT 1")
-            assert not beginning.done()
+            assert not opening.done()
             # Ends the removal's transaction; only then the backup begins.
             await removing.execute("COMMIT")
-            await beginning
+            await opening
             await removing.execute("BEGIN")

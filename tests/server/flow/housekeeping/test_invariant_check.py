@@ -58,8 +58,8 @@ async def test_all_have_their_turn(pool: Pool) -> None:
     nodes = [(await pool.offer()).node_id for _ in range(45)]
     await pool.sql("UPDATE nodes SET used_cores = 1 WHERE id = $1", max(nodes))
     watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
-    seen = []
+    counts = []
     for _ in range(3):
         await watch.check()
-        seen.append(violations(pool))
-    assert seen == [0, 0, 1]
+        counts.append(violations(pool))
+    assert counts == [0, 0, 1]

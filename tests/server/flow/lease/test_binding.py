@@ -41,9 +41,9 @@ class Side:
 
     async def register(self, *, contest: bool = True, **changes: Any) -> NodeRegistered:
         offer = RegisterNode(description(**changes), self.node_id or None, contest=contest)
-        registered = await lease.register(self.pool.services, self.owner, offer)
-        self.node_id = registered.node_id
-        return registered
+        registration = await lease.register(self.pool.services, self.owner, offer)
+        self.node_id = registration.node_id
+        return registration
 
     async def beat(self) -> HeartbeatAnswer:
         return await lease.heartbeat(self.pool.services, self.owner, self.node_id, Heartbeat())
@@ -53,13 +53,13 @@ class Side:
         return challenge
 
     async def answer(self, challenge: DeviceChallenge, product: bytes | None = None) -> list[str]:
-        given = ChallengeAnswer(
+        challenge_answer = ChallengeAnswer(
             challenge.uuid, challenge.seed, product or plain_product(challenge.seed)
         )
-        answers = ChallengeAnswers((given,))
+        answers = ChallengeAnswers((challenge_answer,))
         parts = self.pool.services
-        answered = await lease.answer_challenges(parts, self.owner, self.node_id, answers)
-        return answered.accepted
+        outcome = await lease.answer_challenges(parts, self.owner, self.node_id, answers)
+        return outcome.accepted
 
     async def leave(self) -> None:
         await lease.leave(self.pool.services, self.owner, self.node_id)
@@ -103,7 +103,7 @@ async def over(pool: Pool) -> None:
 async def facts(pool: Pool) -> list[str]:
     async with pool.services.database.transaction() as connection:
         entries = await audit.newest(connection, 2**40, 100)
-    return [f"{each.kind} {each.actor}" for each in reversed(entries) if each.subject == CARD]
+    return [f"{entry.kind} {entry.actor}" for entry in reversed(entries) if entry.subject == CARD]
 
 
 async def test_the_first_wallet_gets_a_device_and_keeps_it_over_restarts(
@@ -121,11 +121,13 @@ async def test_another_wallets_card_is_refused_unless_it_is_contested(
     await owner.register()
     before = await everything(pool)
     for devices in (1, 3):  # one that is bound is enough
-        with pytest.raises(DeviceBound, match=f"{CARD} is bound to another wallet") as caught:
+        with pytest.raises(DeviceBound, match=f"{CARD} is bound to another wallet") as error_info:
             await other.register(contest=False, devices=devices)
-        assert "contest" in caught.value.hint
+        assert "contest" in error_info.value.hint
         assert await everything(pool) == before
-    assert [each.uuid for each in (await other.register(devices=3)).unbound] == [CARD]
+    assert [
+        unbound_device.uuid for unbound_device in (await other.register(devices=3)).unbound
+    ] == [CARD]
     with pytest.raises(DeviceBound):
         await other.register(contest=False)
     await owner.leave()
@@ -135,8 +137,8 @@ async def test_another_wallets_card_is_refused_unless_it_is_contested(
 async def everything(pool: Pool) -> list[str]:
     tables = ("bindings", "contests", "nodes", "devices", "events", "audit", "wishes")
     return [
-        await pool.sql(f"SELECT coalesce(jsonb_agg(t ORDER BY t), '[]')::text FROM {each} AS t")
-        for each in tables
+        await pool.sql(f"SELECT coalesce(jsonb_agg(t ORDER BY t), '[]')::text FROM {table} AS t")
+        for table in tables
     ]
 
 
@@ -210,11 +212,11 @@ async def test_the_incumbent_that_answers_keeps_it_at_once(
 ) -> None:
     await owner.register()
     await other.register()
-    asked, also_asked = await owner.challenge(), await other.challenge()
-    assert asked.seed != also_asked.seed, "nobody can hand in the other's answer"
+    challenge, also_asked = await owner.challenge(), await other.challenge()
+    assert challenge.seed != also_asked.seed, "nobody can hand in the other's answer"
     assert await other.answer(also_asked) == [CARD]
     assert (await other.beat()).challenges == [], "it has answered"
-    assert await owner.answer(asked) == [CARD]
+    assert await owner.answer(challenge) == [CARD]
     assert (await owner.beat()).challenges == []
     assert await owner.standing() is Standing.BOUND
     assert await other.standing() is Standing.FOREIGN
@@ -255,11 +257,11 @@ async def test_late_and_strange_answers_count_for_nothing(
     await other.register()
     stranger = await side(pool, "a stranger")
     await stranger.register(devices=())
-    asked, also_asked = await owner.challenge(), await other.challenge()
-    assert await owner.answer(replace(asked, seed=also_asked.seed)) == []
-    assert await stranger.answer(asked) == []
+    challenge, also_asked = await owner.challenge(), await other.challenge()
+    assert await owner.answer(replace(challenge, seed=also_asked.seed)) == []
+    assert await stranger.answer(challenge) == []
     assert await stranger.answer(also_asked) == []
-    assert await owner.answer(replace(asked, uuid="GPU-1")) == []
+    assert await owner.answer(replace(challenge, uuid="GPU-1")) == []
     await over(pool)
     assert await other.answer(also_asked) == []
     assert await owner.standing() is Standing.BOUND
@@ -272,9 +274,9 @@ def wrong(challenge: DeviceChallenge) -> bytes:
 async def test_a_wrong_answer_is_an_answer(pool: Pool, owner: Side, other: Side) -> None:
     await owner.register()
     await other.register()
-    asked, also_asked = await owner.challenge(), await other.challenge()
-    assert await owner.answer(asked, wrong(asked)) == []
-    assert await owner.answer(asked) == [], "there is no second try"
+    challenge, also_asked = await owner.challenge(), await other.challenge()
+    assert await owner.answer(challenge, wrong(challenge)) == []
+    assert await owner.answer(challenge) == [], "there is no second try"
     assert (await owner.beat()).challenges == []
     assert await owner.standing() is Standing.BOUND, "wrong loses it to who is right only"
     assert await other.answer(also_asked) == [CARD]
@@ -286,8 +288,8 @@ async def test_a_contest_ends_with_the_contenders_wrong_answer(
 ) -> None:
     await owner.register()
     await other.register()
-    asked = await other.challenge()
-    assert await other.answer(asked, wrong(asked)) == []
+    challenge = await other.challenge()
+    assert await other.answer(challenge, wrong(challenge)) == []
     assert await pool.sql("SELECT count(*) FROM contests") == 0
     assert await other.standing() is Standing.FOREIGN
 
@@ -297,13 +299,16 @@ async def test_there_is_one_answer_for_each_device_in_a_request(
 ) -> None:
     await owner.register()
     await other.register()
-    asked = await owner.challenge()
-    given = ChallengeAnswer(asked.uuid, asked.seed, wrong(asked))
+    challenge = await owner.challenge()
+    challenge_answer = ChallengeAnswer(challenge.uuid, challenge.seed, wrong(challenge))
     with pytest.raises(InvalidInput):
         await lease.answer_challenges(
-            pool.services, owner.owner, owner.node_id, ChallengeAnswers((given, given))
+            pool.services,
+            owner.owner,
+            owner.node_id,
+            ChallengeAnswers((challenge_answer, challenge_answer)),
         )
-    assert await owner.answer(asked) == [CARD], "and none of them was looked at"
+    assert await owner.answer(challenge) == [CARD], "and none of them was looked at"
 
 
 async def test_a_failed_contest_is_not_repeated_soon(pool: Pool, owner: Side, other: Side) -> None:
@@ -372,7 +377,7 @@ async def test_the_servers_own_absence_moves_no_device(
 ) -> None:
     await owner.register()
     await other.register()
-    asked, also_asked = await owner.challenge(), await other.challenge()
+    challenge, also_asked = await owner.challenge(), await other.challenge()
     await other.answer(also_asked)
     await pool.sql("UPDATE leader SET expires_at = now() - interval '1 hour'")
     await _pass(pool, "10 minutes")  # in the middle of that hour
@@ -380,7 +385,7 @@ async def test_the_servers_own_absence_moves_no_device(
     await pool.sql("UPDATE leader SET expires_at = now() + interval '1 hour'")
     await expire.begin_term(pool.services, pool.leads)
     assert await other.standing() is Standing.CONTESTED, "the gap is forgiven"
-    assert await owner.answer(asked) == [CARD]
+    assert await owner.answer(challenge) == [CARD]
     assert await owner.standing() is Standing.BOUND
 
 
@@ -509,8 +514,10 @@ async def test_one_key_has_one_node_whatever_it_remembers(pool: Pool, owner: Sid
 
 
 async def test_a_wallet_has_so_many_nodes_and_no_more(pool: Pool, owner: Side) -> None:
-    few = replace(pool.services, settings=replace(pool.services.settings, nodes_per_account=2))
-    owner.pool = Pool(few, pool.alice, pool.bob, pool.leads)
+    limited_services = replace(
+        pool.services, settings=replace(pool.services.settings, nodes_per_account=2)
+    )
+    owner.pool = Pool(limited_services, pool.alice, pool.bob, pool.leads)
     first, second, third = (Side(owner.pool, owner.owner) for _ in range(3))
     await first.register()
     await second.register()
@@ -539,9 +546,9 @@ async def test_an_open_poll_gets_nothing_once_its_key_is_worth_nothing(
     await pool.submit()
     assert len((await pool.plan()).assigned) == 1
     await pool.sql(OUT_OF_FORCE[end])  # after the poll was let in
-    asked = AcquireLeases(wait_seconds=0)
-    answer = await lease.acquire(pool.services, owner.owner, owner.node_id, asked)
-    assert answer.grants == []
+    request = AcquireLeases(wait_seconds=0)
+    response = await lease.acquire(pool.services, owner.owner, owner.node_id, request)
+    assert response.grants == []
 
 
 async def test_a_key_that_is_revoked_at_this_moment_registers_nothing(
@@ -566,9 +573,9 @@ async def test_a_node_key_speaks_for_its_own_node_only(pool: Pool, owner: Side) 
         with pytest.raises(NotFound):
             await call
     assert await owner.standing() is Standing.BOUND, "and whoever may not leave frees nothing"
-    taken = RegisterNode(description(), owner.node_id)
-    registered = await lease.register(pool.services, foreign, taken)
-    assert registered.node_id != owner.node_id
+    registration_request = RegisterNode(description(), owner.node_id)
+    registration = await lease.register(pool.services, foreign, registration_request)
+    assert registration.node_id != owner.node_id
 
 
 async def test_a_key_that_was_authorised_anew_finds_its_node_again(pool: Pool, owner: Side) -> None:

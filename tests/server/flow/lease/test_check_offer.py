@@ -21,8 +21,8 @@ def offer(*devices: DeviceDescription) -> RegisterNode:
 
 
 def card(uuid: str = "GPU-a", **changes: Any) -> DeviceDescription:
-    (found,) = description(1).devices
-    return replace(found, uuid=uuid, **changes)
+    (device,) = description(1).devices
+    return replace(device, uuid=uuid, **changes)
 
 
 @pytest.mark.parametrize(
@@ -37,26 +37,26 @@ def card(uuid: str = "GPU-a", **changes: Any) -> DeviceDescription:
     ],
 )
 def test_invalid_offers_are_refused(devices: tuple[DeviceDescription, ...], sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence) as caught:
+    with pytest.raises(InvalidInput, match=sentence) as error_info:
         check_offer(offer(*devices))
-    assert caught.value.hint
+    assert error_info.value.hint
 
 
 def test_the_names_of_a_node_are_bounded_as_a_whole() -> None:
     """Each device may name as many, if they are the same."""
-    some, others = (
+    denied, others = (
         tuple(f"0x{number:040}" for number in range(start, start + 600)) for start in (0, 600)
     )
-    cards = [card(f"GPU-{number}", terms=DeviceTerms(deny=some)) for number in range(2)]
+    cards = [card(f"GPU-{number}", terms=DeviceTerms(deny=denied)) for number in range(2)]
     assert len(check_offer(offer(*cards)).description.devices) == 2
     with pytest.raises(InvalidInput, match="name 1,200 wallets"):
         check_offer(offer(*cards, card("GPU-x", terms=DeviceTerms(allow=others))))
 
 
 def test_wallets_have_one_spelling() -> None:
-    said = DeviceTerms(allow=(WALLET.lower(), WALLET, "0x" + WALLET[2:].upper()))
-    (found,) = check_offer(offer(card(terms=said))).description.devices
-    assert found.terms.allow == (WALLET,)
+    terms = DeviceTerms(allow=(WALLET.lower(), WALLET, "0x" + WALLET[2:].upper()))
+    (device,) = check_offer(offer(card(terms=terms))).description.devices
+    assert device.terms.allow == (WALLET,)
     assert check_change(TermsChange(deny=(WALLET.lower(),))).deny == (WALLET,)
 
 

@@ -46,9 +46,9 @@ async def take_over(pool: Pool) -> None:
     """The next leader, as its loop begins."""
     async with pool.services.database.transaction() as connection:
         await connection.execute("UPDATE leader SET expires_at = least(expires_at, now())")
-        leads = await leader.acquire_or_renew(connection, "next", 3600)
-    assert leads is not None
-    pool.leads = leads
+        leadership = await leader.acquire_or_renew(connection, "next", 3600)
+    assert leadership is not None
+    pool.leads = leadership
     await expire.begin_term(pool.services, pool.leads)
 
 
@@ -84,9 +84,9 @@ async def test_a_gap_is_forgiven_also_when_the_first_answer_was_lost(pool: Pool)
     assert await pool.beat(other, lease_of(grant)) == []
     for _ in range(2):  # the first answer is lost, and the term is already the own one
         async with pool.services.database.transaction() as connection:
-            leads = await leader.acquire_or_renew(connection, "next", 3600)
-    assert leads is not None
-    pool.leads = leads
+            leadership = await leader.acquire_or_renew(connection, "next", 3600)
+    assert leadership is not None
+    pool.leads = leadership
     await expire.begin_term(pool.services, pool.leads)
     assert await expired(pool) == 0
 
@@ -131,7 +131,7 @@ async def test_the_next_leader_does_not_forgive_the_same_gap_again(pool: Pool) -
 
 
 async def test_nodes_silent_before_the_gap_get_no_grace(pool: Pool) -> None:
-    _, lost = await pool.started()
+    _, lost_grant = await pool.started()
     await sleep(pool, 100)
     alive, grant = await pool.started()
     await lead_until_now(pool)
@@ -139,7 +139,7 @@ async def test_nodes_silent_before_the_gap_get_no_grace(pool: Pool) -> None:
     await take_over(pool)
     assert await expired(pool) == 1
     states = "SELECT state FROM attempts WHERE id = $1"
-    assert await pool.sql(states, lost.attempt_id) == "lost"
+    assert await pool.sql(states, lost_grant.attempt_id) == "lost"
     assert await pool.sql(states, grant.attempt_id) == "running"
     assert await pool.beat(alive, lease_of(grant)) == []
 
@@ -191,9 +191,9 @@ async def test_two_of_many_are_not_the_servers_fault(pool: Pool) -> None:
 
 async def test_nodes_that_fall_silent_one_after_the_other_are_not_forgiven(pool: Pool) -> None:
     running = await many(pool, 9)
-    for gone in range(1, 5):
+    for number in range(1, 5):
         await sleep(pool, 55)
-        await beat(pool, *running[gone:])
+        await beat(pool, *running[number:])
         await expired(pool)
     assert await state(pool, running[0][0]) is NodeState.SILENT
     assert await pool.sql("SELECT forgiven_beat_at FROM leader") is None
@@ -222,12 +222,12 @@ async def test_silent_nodes_are_found_without_a_scan(pool: Pool) -> None:
     await pool.sql("ANALYZE nodes, leader")
     moment, minute = datetime.now(UTC), timedelta(minutes=1)
     times = HeartbeatTimes(minute / 2, minute * 2, minute)
-    asked = [
+    queries = [
         (leases.silence(led_until=moment, times=times), "nodes_heard"),
         (nodes.fall_silent(silent_after=minute), "nodes_online"),
     ]
     async with pool.services.database.transaction() as connection:
-        for (statement, *values), index in asked:
+        for (statement, *values), index in queries:
             plan = await connection.fetch(f"EXPLAIN {statement}", *values)
-            told = "\n".join(line for (line,) in plan)
-            assert index in told and "Seq Scan on nodes" not in told, told
+            plan_text = "\n".join(line for (line,) in plan)
+            assert index in plan_text and "Seq Scan on nodes" not in plan_text, plan_text

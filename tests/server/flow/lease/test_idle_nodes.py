@@ -42,8 +42,8 @@ def without_wakes(pool: Pool) -> None:
 
 
 async def poll(pool: Pool, node_id: NodeId, wait_seconds: float = 0.01) -> LeasesGranted:
-    asked = AcquireLeases(wait_seconds=wait_seconds, beat=Heartbeat())
-    return await lease.acquire(pool.services, pool.bobs, node_id, asked)
+    request = AcquireLeases(wait_seconds=wait_seconds, beat=Heartbeat())
+    return await lease.acquire(pool.services, pool.bobs, node_id, request)
 
 
 async def idle_nodes(pool: Pool, count: int) -> list[NodeId]:
@@ -51,8 +51,8 @@ async def idle_nodes(pool: Pool, count: int) -> list[NodeId]:
     settings = replace(pool.services.settings, poll_seconds=20.0)
     pool.services = replace(pool.services, settings=settings)
     node_ids = [(await pool.offer()).node_id for _ in range(count)]
-    answers = await asyncio.gather(*(poll(pool, node_id, 0.5) for node_id in node_ids))
-    assert all(answer.took_beat for answer in answers)
+    responses = await asyncio.gather(*(poll(pool, node_id, 0.5) for node_id in node_ids))
+    assert all(response.took_beat for response in responses)
     return node_ids
 
 
@@ -61,8 +61,8 @@ async def test_polls_of_idle_nodes_share_a_statement(statements: Statements, poo
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '30 seconds'")
     await poll(pool, node_ids[0], 0.5)  # the first does not wait for others
     statements.take()
-    answers = await asyncio.gather(*(poll(pool, node_id) for node_id in node_ids))
-    assert all(answer.took_beat for answer in answers)
+    responses = await asyncio.gather(*(poll(pool, node_id) for node_id in node_ids))
+    assert all(response.took_beat for response in responses)
     assert len(statements.take()) == 1
     assert await pool.sql(
         "SELECT bool_and(heartbeat_at > now() - interval '20 seconds') FROM nodes"
@@ -95,8 +95,10 @@ async def test_waiting_polls_are_checked_together_and_find_unannounced_work(
     assert 1 <= len(statements.take()) <= 6, "one for each interval, however many wait"
     task = await pool.submit()
     await pool.plan()
-    done, waiting = await asyncio.wait(polls, timeout=10, return_when=asyncio.FIRST_COMPLETED)
-    grants = [grant for each in done for grant in each.result().grants]
+    finished_polls, waiting = await asyncio.wait(
+        polls, timeout=10, return_when=asyncio.FIRST_COMPLETED
+    )
+    grants = [grant for each in finished_polls for grant in each.result().grants]
     assert [grant.task_id for grant in grants] == [task.id]
     for each in waiting:
         each.cancel()
@@ -106,8 +108,8 @@ async def test_waiting_polls_are_checked_together_and_find_unannounced_work(
 async def test_a_check_finds_what_was_called_off(pool: Pool) -> None:
     without_wakes(pool)
     node_id, grant = await pool.started()
-    asked = AcquireLeases((lease_of(grant),), wait_seconds=20.0)
-    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node_id, asked))
+    request = AcquireLeases((lease_of(grant),), wait_seconds=20.0)
+    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node_id, request))
     await asyncio.sleep(0.2)
     await pool.sql("UPDATE attempts SET state = 'cancelled', finished_at = now()")
     assert (await asyncio.wait_for(polling, 10)).stop == [grant.attempt_id]
@@ -138,17 +140,17 @@ async def test_a_node_that_is_not_plainly_idle_is_handled_alone(pool: Pool) -> N
     owner = pool.bobs
     other = Owner(pool.alice, "key_of_nobody")
     record = pool.services.idle_calls.record
-    for node_id, whose in ((silent, owner), (foreign, other), (busy, owner), (new, owner)):
+    for node_id, poller in ((silent, owner), (foreign, other), (busy, owner), (new, owner)):
         before = await pool.sql("SELECT heartbeat_at FROM nodes WHERE id = $1", node_id)
-        assert await record(pool.services.database, IdleCall(node_id, whose, True)) is None
+        assert await record(pool.services.database, IdleCall(node_id, poller, True)) is None
         after = await pool.sql("SELECT heartbeat_at FROM nodes WHERE id = $1", node_id)
         assert before == after
     # What the idle path leaves out, the ordinary one does.
     assert (await poll(pool, silent)).took_beat
     assert await pool.sql("SELECT state FROM nodes WHERE id = $1", silent) == "online"
     with pytest.raises(NotFound):
-        asked = AcquireLeases(wait_seconds=0.01)
-        await lease.acquire(pool.services, other, foreign, asked)
+        request = AcquireLeases(wait_seconds=0.01)
+        await lease.acquire(pool.services, other, foreign, request)
 
 
 async def test_a_locked_row_delays_no_request(pool: Pool) -> None:
@@ -158,26 +160,30 @@ async def test_a_locked_row_delays_no_request(pool: Pool) -> None:
         record, database = pool.services.idle_calls.record, pool.services.database
         calls = [IdleCall(node_id, pool.bobs, False) for node_id in (locked, free)]
         async with asyncio.timeout(10):
-            skipped, taken = await asyncio.gather(*(record(database, call) for call in calls))
+            skipped, recorded_call = await asyncio.gather(
+                *(record(database, call) for call in calls)
+            )
     assert skipped is None
-    assert taken is not None
+    assert recorded_call is not None
 
 
 async def test_a_poll_reports_the_status_of_devices(pool: Pool) -> None:
     (node_id,) = await idle_nodes(pool, 1)
     uuid = await pool.sql("SELECT uuid FROM devices WHERE node_id = $1", node_id)
     for availability in (Availability.PAUSED, Availability.AVAILABLE):
-        beat = Heartbeat(devices=(DeviceStatus(uuid, availability, "for a test"),))
-        asked = AcquireLeases(wait_seconds=0.01, beat=beat)
-        assert (await lease.acquire(pool.services, pool.bobs, node_id, asked)).took_beat
-        found = await pool.sql("SELECT availability FROM devices WHERE node_id = $1", node_id)
-        assert found == availability
+        heartbeat = Heartbeat(devices=(DeviceStatus(uuid, availability, "for a test"),))
+        request = AcquireLeases(wait_seconds=0.01, beat=heartbeat)
+        assert (await lease.acquire(pool.services, pool.bobs, node_id, request)).took_beat
+        availability_now = await pool.sql(
+            "SELECT availability FROM devices WHERE node_id = $1", node_id
+        )
+        assert availability_now == availability
 
 
 async def test_a_poll_ends_for_requests_of_the_owner(pool: Pool) -> None:
     (node_id,) = await idle_nodes(pool, 1)
-    wish = "INSERT INTO wishes (node_id, number, wish) VALUES ($1, 1, '{}')"
-    await pool.sql(wish, node_id)
+    insert_wish = "INSERT INTO wishes (node_id, number, wish) VALUES ($1, 1, '{}')"
+    await pool.sql(insert_wish, node_id)
     async with asyncio.timeout(10):
         assert (await poll(pool, node_id, 20.0)).has_wishes, "its next heartbeat has them"
 
@@ -191,8 +197,8 @@ async def test_concerns_about_devices_need_a_heartbeat_of_their_own(pool: Pool) 
 async def test_kept_callers_are_checked_together(pool: Pool) -> None:
     """Also if nobody tells that a key was revoked or an account suspended."""
     services, count = pool.services, 60
-    deaf = InProcessLive()
-    async with open_caches(deaf, services.settings) as caches:
+    deaf_live = InProcessLive()
+    async with open_caches(deaf_live, services.settings) as caches:
         services = replace(services, caches=caches)
         keys = [await _key(pool) for _ in range(count)]
         for key in keys:
@@ -209,7 +215,7 @@ async def test_kept_callers_are_checked_together(pool: Pool) -> None:
         caller = await _load(services, keys[1])
         assert caller is not None
         assert caller.account.suspended_at is not None
-    await deaf.close()
+    await deaf_live.close()
 
 
 async def _key(pool: Pool) -> Owner:

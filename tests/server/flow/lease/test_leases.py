@@ -63,12 +63,14 @@ SAYINGS: dict[str, Say] = {
 }
 
 
-@pytest.mark.parametrize("say", SAYINGS.values(), ids=list(SAYINGS))
-async def test_any_report_of_the_node_readopts_a_lost_attempt(pool: Pool, say: Say) -> None:
+@pytest.mark.parametrize("report_lease", SAYINGS.values(), ids=list(SAYINGS))
+async def test_any_report_of_the_node_readopts_a_lost_attempt(
+    pool: Pool, report_lease: Say
+) -> None:
     node_id, grant = await paid(pool)
     assert (await pool.task(grant.task_id)).state is TaskState.QUEUED
     assert (await pool.balance(pool.alice)).held_micro == 0
-    await say(pool, node_id, grant)
+    await report_lease(pool, node_id, grant)
     task = await pool.task(grant.task_id)
     assert (task.state, task.attempts[0].state) == (TaskState.RUNNING, AttemptState.RUNNING)
     assert (await pool.balance(pool.alice)).held_micro == HOLD
@@ -210,7 +212,7 @@ OBSTACLES = [
 ]
 
 
-@pytest.mark.parametrize("obstacle", OBSTACLES, ids=lambda each: each.__name__[1:])
+@pytest.mark.parametrize("obstacle", OBSTACLES, ids=lambda obstacle: obstacle.__name__[1:])
 async def test_what_is_in_the_way_makes_the_lease_stale(
     pool: Pool, obstacle: Callable[[Pool, Grant], Awaitable[None]]
 ) -> None:
@@ -225,23 +227,23 @@ async def test_what_is_in_the_way_makes_the_lease_stale(
 async def _all_rows(pool: Pool) -> list[str]:
     tables = ("tasks", "attempts", "nodes", "devices", "balances", "ledger_entries", "events")
     return [
-        await pool.sql(f"SELECT coalesce(jsonb_agg(t ORDER BY t), '[]')::text FROM {each} AS t")
-        for each in tables
+        await pool.sql(f"SELECT coalesce(jsonb_agg(t ORDER BY t), '[]')::text FROM {table} AS t")
+        for table in tables
     ]
 
 
 async def test_a_node_is_told_to_stop_attempts_it_no_longer_has(pool: Pool) -> None:
     node_id, grant = await paid(pool)
     await _given_away(pool, grant)
-    held = lease_of(grant)
-    assert await pool.beat(node_id, held) == [grant.attempt_id]
-    asked = AcquireLeases((held,), wait_seconds=0)
+    held_lease = lease_of(grant)
+    assert await pool.beat(node_id, held_lease) == [grant.attempt_id]
+    asked = AcquireLeases((held_lease,), wait_seconds=0)
     assert (await lease.acquire(pool.services, pool.bobs, node_id, asked)).stop == [
         grant.attempt_id
     ]
-    assert await pool.report(node_id, Started(held), done(grant)) == ["stale_lease"] * 2
+    assert await pool.report(node_id, Started(held_lease), done(grant)) == ["stale_lease"] * 2
     with pytest.raises(StaleLease):
-        await pool.say(node_id, held, 0, "hello")
+        await pool.say(node_id, held_lease, 0, "hello")
     await pool.check()
 
 
@@ -270,20 +272,20 @@ async def test_a_round_and_a_heartbeat_at_once_have_one_winner(pool: Pool) -> No
     winners = set()
     for _ in range(10):
         await lose(pool)
-        stopped, planned = await asyncio.gather(pool.beat(node_id, lease_of(grant)), pool.plan())
+        stopped, plan = await asyncio.gather(pool.beat(node_id, lease_of(grant)), pool.plan())
         await pool.check()
-        assert bool(stopped) == (len(planned.assigned) == 1), "one of them, and only one"
+        assert bool(stopped) == (len(plan.assigned) == 1), "one of them, and only one"
         winners.add(bool(stopped))
         if stopped:
             break
     task = await pool.task(grant.task_id)
-    live = [each for each in task.attempts if each.state.is_live]
+    live = [attempt for attempt in task.attempts if attempt.state.is_live]
     assert len(live) == 1 and winners
 
 
-@pytest.mark.parametrize("say", SAYINGS.values(), ids=list(SAYINGS))
+@pytest.mark.parametrize("report_lease", SAYINGS.values(), ids=list(SAYINGS))
 async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
-    pool: Pool, say: Say
+    pool: Pool, report_lease: Say
 ) -> None:
     """The leader is as quick as can be: it plans at each moment at which it could be woken."""
     node_id, grant = await paid(pool)
@@ -295,10 +297,10 @@ async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
                 await pool.plan()
 
     pool.services = replace(pool.services, live=Hurried())
-    await say(pool, node_id, grant)
+    await report_lease(pool, node_id, grant)
     assert await pool.sql("SELECT count(*) FROM attempts") == 1
     assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
-    names_all = say in (SAYINGS["a heartbeat"], SAYINGS["a poll"])
+    names_all = report_lease in (SAYINGS["a heartbeat"], SAYINGS["a poll"])
     assert await pool.sql("SELECT state FROM nodes") == ("online" if names_all else "silent")
     await pool.check()
 
@@ -341,8 +343,8 @@ async def test_a_call_about_one_lease_does_not_bring_back_a_node_that_had_two(po
         await pool.submit()
     await pool.plan()
     first, second = await pool.fetch(node.node_id)
-    for each in (first, second):
-        await pool.report(node.node_id, Started(lease_of(each)))
+    for grant in (first, second):
+        await pool.report(node.node_id, Started(lease_of(grant)))
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 day'")
     assert await expire.expire_once(pool.services, pool.leads) == 3
@@ -359,20 +361,20 @@ async def test_a_lease_that_cannot_be_ended_does_not_block_others(pool: Pool) ->
     (bad_id, bad), (_, good) = await pool.started(), await pool.started()
     await pool.sql("UPDATE nodes SET used_cores = 0 WHERE id = $1", bad_id)
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
-    late = "UPDATE attempts SET lease_expires_at = now() - interval '1 hour' WHERE id = $1"
-    await pool.sql(late, bad.attempt_id)
+    expire_lease = "UPDATE attempts SET lease_expires_at = now() - interval '1 hour' WHERE id = $1"
+    await pool.sql(expire_lease, bad.attempt_id)
     assert await expire.expire_once(pool.services, pool.leads) == 1
-    lost = "SELECT id FROM attempts WHERE state = 'lost'"
-    assert await pool.sql(lost) == good.attempt_id
+    select_lost = "SELECT id FROM attempts WHERE state = 'lost'"
+    assert await pool.sql(select_lost) == good.attempt_id
 
 
 async def test_nothing_more_is_tried_of_a_database_that_does_not_answer(pool: Pool) -> None:
     """Each hundred would wait for it once more."""
-    many = [AttemptId(f"attempt_{number}") for number in range(250)]
+    attempt_ids = [AttemptId(f"attempt_{number}") for number in range(250)]
     await pool.services.database.close()
-    with capture_logs() as told:
-        assert await end_many(pool.services, many, lambda _: EndReason.NODE_LEFT) == []
-    assert [each["count"] for each in told] == [250]
+    with capture_logs() as log_lines:
+        assert await end_many(pool.services, attempt_ids, lambda _: EndReason.NODE_LEFT) == []
+    assert [log_line["count"] for log_line in log_lines] == [250]
 
 
 async def test_recent_contact_is_not_written_again(pool: Pool) -> None:
@@ -415,11 +417,11 @@ async def _grant_range(
 ) -> Grant:
     """What the leader would do; how it cuts ranges is not the matter here."""
     share = DeviceShare(node.device_ids[0], 250)
-    wanted, limits = Requirements(), Limits(run_seconds=10.0)
-    assignment = Assignment(task_id, node.node_id, (share,), wanted, limits, 0, 0, items)
-    (made,) = await apply_assignments(pool.services, pool.leads, [assignment])
-    granted = {each.attempt_id: each for each in await pool.fetch(node.node_id)}
-    return granted[made.attempt_id]
+    requirements, limits = Requirements(), Limits(run_seconds=10.0)
+    assignment = Assignment(task_id, node.node_id, (share,), requirements, limits, 0, 0, items)
+    (attempt,) = await apply_assignments(pool.services, pool.leads, [assignment])
+    granted = {grant.attempt_id: grant for grant in await pool.fetch(node.node_id)}
+    return granted[attempt.attempt_id]
 
 
 def outcomes(grant: Grant, *items: int) -> ItemsDone:
@@ -466,14 +468,14 @@ async def test_one_answer_carries_a_few_grants_and_the_next_one_the_rest(pool: P
         await pool.submit()
     await pool.plan()
 
-    async def ask(*held: Grant) -> LeasesGranted:
-        asked = AcquireLeases(tuple(map(lease_of, held)), wait_seconds=0, most=3)
+    async def ask(*held_grants: Grant) -> LeasesGranted:
+        asked = AcquireLeases(tuple(map(lease_of, held_grants)), wait_seconds=0, most=3)
         return await lease.acquire(pool.services, pool.bobs, node.node_id, asked)
 
     first = (await ask()).grants
-    rest = (await ask(*first)).grants
-    assert (len(first), len(rest)) == (3, 1)
-    assert len({each.attempt_id for each in first + rest}) == 4
+    other_grants = (await ask(*first)).grants
+    assert (len(first), len(other_grants)) == (3, 1)
+    assert len({grant.attempt_id for grant in first + other_grants}) == 4
 
 
 async def test_one_answer_carries_no_more_than_a_few_large_sources(pool: Pool) -> None:
@@ -485,8 +487,8 @@ async def test_one_answer_carries_no_more_than_a_few_large_sources(pool: Pool) -
         await submit.submit(pool.services, pool.alice, large, None)
     await pool.plan()
     first = await pool.fetch(node.node_id)
-    rest = await pool.fetch(node.node_id, *map(lease_of, first))
-    assert (len(first), len(rest)) == (5, 2)
+    other_grants = await pool.fetch(node.node_id, *map(lease_of, first))
+    assert (len(first), len(other_grants)) == (5, 2)
     fetched = "SELECT count(*) FROM attempts WHERE fetched_at IS NOT NULL"
     assert await pool.sql(fetched) == 7
 

@@ -56,28 +56,30 @@ async def soon(coming: Awaitable[T]) -> T:
     return await asyncio.wait_for(coming, MOST_SECONDS)
 
 
-async def until(look: Callable[[], Awaitable[bool]]) -> None:
-    began = time.monotonic()
-    while not await look():
-        assert time.monotonic() - began < MOST_SECONDS, "it takes longer than a poll"
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    started = time.monotonic()
+    while not await condition():
+        assert time.monotonic() - started < MOST_SECONDS, "it takes longer than a poll"
         await asyncio.sleep(0.01)
 
 
 async def test_nothing_waits_longer_than_a_poll(pool: Pool) -> None:
     async with deaf(pool):
         node = await pool.offer()
-        asked = AcquireLeases((), wait_seconds=10.0)
-        polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node.node_id, asked))
+        request = AcquireLeases((), wait_seconds=10.0)
+        polling = asyncio.create_task(
+            lease.acquire(pool.services, pool.bobs, node.node_id, request)
+        )
         await asyncio.sleep(POLL_SECONDS)  # both have looked, and found nothing
         task = await pool.submit()
         following = task_stream.follow(pool.services, pool.alice, task.id, StreamPosition())
-        told = await _told(following, TaskState.QUEUED)
+        saw_queued = await _told(following, TaskState.QUEUED)
         (grant,) = (await soon(polling)).grants
         assert grant.task_id == task.id
         assert await soon(_told(following, TaskState.ASSIGNED))
         await _run(pool, grant)
         assert await soon(_told(following, TaskState.SUCCEEDED))
-        assert told
+        assert saw_queued
         await until(lambda: _is_told(pool))
 
 
@@ -93,8 +95,8 @@ async def test_a_question_is_answered_without_a_wake_up(pool: Pool) -> None:
 
 async def _told(following: AsyncIterator[task_stream.TaskStreamItem], state: TaskState) -> bool:
     """Until the stream tells that the task has come so far."""
-    async for followed in following:
-        if isinstance(followed.event, FollowedState) and followed.event.task.state is state:
+    async for item in following:
+        if isinstance(item.event, FollowedState) and item.event.task.state is state:
             return True
     return False
 

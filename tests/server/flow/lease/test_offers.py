@@ -15,13 +15,13 @@ from potluck.wire.provider import Heartbeat, RegisterNode
 from tests.server.flow.pool import Pool, description
 
 
-async def listed(pool: Pool, **wanted: Any) -> list[PoolDevice]:
+async def listed(pool: Pool, **criteria: Any) -> list[PoolDevice]:
     async with pool.services.database.transaction() as connection:
-        return await device_list.page(connection, pool.alice, DeviceFilter(**wanted), None, 10)
+        return await device_list.page(connection, pool.alice, DeviceFilter(**criteria), None, 10)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "count"),
+    ("criteria", "count"),
     [
         ({"max_price_micro_per_hour": 6}, 0),
         ({"max_price_micro_per_hour": 7}, 2),
@@ -33,11 +33,11 @@ async def listed(pool: Pool, **wanted: Any) -> list[PoolDevice]:
         ({"vendor": "vid"}, 2),
     ],
 )
-async def test_asked_for_as_a_task_asks(pool: Pool, wanted: dict[str, Any], count: int) -> None:
-    said = description(2, 7, labels=("fast", "region=eu"))
-    await lease.register(pool.services, pool.bobs, RegisterNode(said))
+async def test_asked_for_as_a_task_asks(pool: Pool, criteria: dict[str, Any], count: int) -> None:
+    offered = description(2, 7, labels=("fast", "region=eu"))
+    await lease.register(pool.services, pool.bobs, RegisterNode(offered))
     await pool.sql("UPDATE nodes SET finished_attempts = 1, lost_attempts = 3")
-    assert len(await listed(pool, **wanted)) == count
+    assert len(await listed(pool, **criteria)) == count
 
 
 async def test_it_is_as_reliable_as_the_scheduler_says(pool: Pool) -> None:
@@ -46,8 +46,8 @@ async def test_it_is_as_reliable_as_the_scheduler_says(pool: Pool) -> None:
     await pool.sql("UPDATE nodes SET finished_attempts = 5, lost_attempts = 2")
     (device,) = await listed(pool)
     assert device.reliability == 7 / 9
-    for wanted, is_placed in ((0.78, False), (7 / 9, True)):
-        await pool.submit(min_reliability=wanted)
+    for min_reliability, is_placed in ((0.78, False), (7 / 9, True)):
+        await pool.submit(min_reliability=min_reliability)
         assert bool((await pool.plan()).assigned) == is_placed
 
 
@@ -58,16 +58,16 @@ async def counted(pool: Pool) -> PoolView:
 
 async def test_each_device_is_free_busy_or_away(pool: Pool) -> None:
     assert (await counted(pool)).gpus == DeviceCounts()
-    said = RegisterNode(description(3))
-    node_id = (await lease.register(pool.services, pool.bobs, said)).node_id
+    request = RegisterNode(description(3))
+    node_id = (await lease.register(pool.services, pool.bobs, request)).node_id
     assert (await counted(pool)).gpus == DeviceCounts(free=3)
     paused = DeviceStatus("GPU-2", Availability.PAUSED, "Lunch.")
     await lease.heartbeat(pool.services, pool.bobs, node_id, Heartbeat(devices=(paused,)))
     await pool.submit()
     await pool.plan()
-    found = await counted(pool)
-    assert found.gpus == DeviceCounts(free=1, busy=1, away=1)
-    assert (found.nodes, found.running_attempts, found.waiting_tasks) == (1, 1, 0)
+    pool_counts = await counted(pool)
+    assert pool_counts.gpus == DeviceCounts(free=1, busy=1, away=1)
+    assert (pool_counts.nodes, pool_counts.running_attempts, pool_counts.waiting_tasks) == (1, 1, 0)
     await pool.sql("UPDATE nodes SET state = 'silent'")
     silent = await counted(pool)
     assert (silent.nodes, silent.silent_nodes) == (0, 1)

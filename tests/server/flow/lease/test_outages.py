@@ -39,8 +39,8 @@ async def lost(pool: Pool, items: int | None = None) -> tuple[NodeId, Grant]:
 
 async def send_items(pool: Pool, node_id: NodeId, grant: Grant) -> None:
     outcome = ItemOutcome(0, EndReason.COMPLETED, 0.1, 0)
-    answers = await pool.report(node_id, ItemsDone(lease_of(grant), (outcome,)))
-    assert answers == ["accepted"]
+    codes = await pool.report(node_id, ItemsDone(lease_of(grant), (outcome,)))
+    assert codes == ["accepted"]
 
 
 async def send_log(pool: Pool, node_id: NodeId, grant: Grant) -> None:
@@ -48,17 +48,17 @@ async def send_log(pool: Pool, node_id: NodeId, grant: Grant) -> None:
 
 
 @pytest.mark.parametrize(
-    ("say", "items"),
+    ("report_lease", "items"),
     [pytest.param(send_log, None, id="a log"), pytest.param(send_items, 3, id="outcomes")],
 )
 async def test_a_report_during_readoption_finds_the_attempt_live(
-    pool: Pool, say: Say, items: int | None
+    pool: Pool, report_lease: Say, items: int | None
 ) -> None:
     """Else a result would be refused, and dropped, because a heartbeat was a moment quicker."""
     node_id, grant = await lost(pool, items)
     async with pool.services.database.transaction() as connection:
         await attempts.lock_task(connection, grant.attempt_id)
-        slower = asyncio.create_task(say(pool, node_id, grant))
+        slower = asyncio.create_task(report_lease(pool, node_id, grant))
         async with asyncio.timeout(20):
             while not await pool.sql(WAITING):
                 await asyncio.sleep(0.01)
@@ -90,5 +90,5 @@ async def test_a_node_that_starts_anew_with_nothing_is_given_work(pool: Pool) ->
     await pool.offer(node_id)
     assert await pool.fetch(node_id) == []
     await pool.plan()
-    (again,) = await pool.fetch(node_id)
-    assert again.task_id == grant.task_id
+    (second_grant,) = await pool.fetch(node_id)
+    assert second_grant.task_id == grant.task_id

@@ -38,23 +38,25 @@ class Machine:
         return await owner_requests.change(self.pool.services, self.owner, self.node_id, change)
 
     async def order(self, order: Order, *devices: str) -> Any:
-        said = OwnerOrder(order, devices)
-        return await owner_requests.order(self.pool.services, self.owner, self.node_id, said)
+        owner_order = OwnerOrder(order, devices)
+        return await owner_requests.order(self.pool.services, self.owner, self.node_id, owner_order)
 
     async def beat(self, wish: int = 0, *statuses: DeviceStatus) -> list[Wish]:
-        beat = Heartbeat(devices=statuses, wish=wish)
-        answer = await lease.heartbeat(self.pool.services, self.pool.bobs, self.node_id, beat)
-        return answer.wishes
+        heartbeat = Heartbeat(devices=statuses, wish=wish)
+        response = await lease.heartbeat(
+            self.pool.services, self.pool.bobs, self.node_id, heartbeat
+        )
+        return response.wishes
 
-    async def register(self, wish: int = 0) -> None:
-        offer = RegisterNode(description(2), self.node_id, wish=wish)
+    async def register(self, wish_number: int = 0) -> None:
+        offer = RegisterNode(description(2), self.node_id, wish=wish_number)
         await lease.register(self.pool.services, self.pool.bobs, offer)
 
     async def states(self) -> list[str]:
-        found: list[str] = await self.pool.sql(
+        states: list[str] = await self.pool.sql(
             "SELECT array_agg(availability ORDER BY uuid) FROM devices"
         )
-        return found
+        return states
 
 
 async def caller(pool: Pool, account_id: AccountId) -> Caller:
@@ -67,16 +69,16 @@ async def caller(pool: Pool, account_id: AccountId) -> Caller:
 @pytest.fixture
 async def machine(pool: Pool) -> Machine:
     offer = RegisterNode(description(2))
-    registered = await lease.register(pool.services, pool.bobs, offer)
-    return Machine(pool, await caller(pool, pool.bob), registered.node_id)
+    registered_node = await lease.register(pool.services, pool.bobs, offer)
+    return Machine(pool, await caller(pool, pool.bob), registered_node.node_id)
 
 
 async def test_an_owner_request_is_repeated_until_it_is_carried_out(machine: Machine) -> None:
     assert await machine.beat() == []
     await machine.wish(TermsChange(price_micro_per_hour=5))
-    shown = await machine.wish(TermsChange(hours="sat, sun", devices=("GPU-1",)))
+    node_view = await machine.wish(TermsChange(hours="sat, sun", devices=("GPU-1",)))
     first, second = await machine.beat()
-    assert first.number < second.number and shown.wishes == [first, second]
+    assert first.number < second.number and node_view.wishes == [first, second]
     assert first.change == TermsChange(price_micro_per_hour=5)
     assert second.change == TermsChange(hours="sat, sun", devices=("GPU-1",))
     assert await machine.beat() == [first, second], "as often as it takes"
@@ -95,11 +97,13 @@ async def test_a_pause_holds_at_once_and_stale_reports_do_not_undo_it(
     await machine.wish(PAUSE)
     assert await machine.states() == ["paused", "paused"]
     assert not (await pool.plan()).assigned, "without a word of the node"
-    here = [DeviceStatus("GPU-0"), DeviceStatus("GPU-1")]
-    (wish,) = await machine.beat(0, *here)
+    statuses = [DeviceStatus("GPU-0"), DeviceStatus("GPU-1")]
+    (wish,) = await machine.beat(0, *statuses)
     await machine.register()
     assert await machine.states() == ["paused", "paused"], "it knew nothing of the wish"
-    await machine.beat(wish.number, replace(here[0], availability=Availability.PAUSED), here[1])
+    await machine.beat(
+        wish.number, replace(statuses[0], availability=Availability.PAUSED), statuses[1]
+    )
     assert await machine.states() == ["paused", "available"], "now it is the node that says so"
     assert len((await pool.plan()).assigned) == 1
 
@@ -121,8 +125,11 @@ async def test_unfetched_assignments_are_not_granted_on_a_closed_device(
         case _:
             offer = RegisterNode(description(2), machine.node_id, statuses=(paused,))
             await lease.register(pool.services, pool.bobs, offer)
-    found = await pool.task(task.id)
-    assert (found.state, found.attempts[0].reason) == (TaskState.QUEUED, EndReason.WITHDRAWN)
+    task_view = await pool.task(task.id)
+    assert (task_view.state, task_view.attempts[0].reason) == (
+        TaskState.QUEUED,
+        EndReason.WITHDRAWN,
+    )
     assert not await pool.fetch(machine.node_id)
     node = await pool.sql("SELECT ARRAY[lost_attempts, is_polling::integer] FROM nodes")
     assert node == [0, 1], "it did not let it lie"
@@ -164,8 +171,8 @@ async def test_single_devices_are_named_by_uuid_or_id(pool: Pool, machine: Machi
 
 
 async def test_orders(machine: Machine) -> None:
-    sick = DeviceStatus("GPU-1", Availability.SICK, "Hot.", Health.LOST)
-    await machine.beat(0, sick)
+    sick_status = DeviceStatus("GPU-1", Availability.SICK, "Hot.", Health.LOST)
+    await machine.beat(0, sick_status)
     await machine.order(Order.RECLAIM, "GPU-0")
     assert await machine.states() == ["paused", "sick"], "what is sick stays so"
     with pytest.raises(InvalidInput, match="whole node"):
@@ -195,9 +202,9 @@ async def test_an_order_to_drain_holds_until_the_node_has_drained(
 async def test_stale_reports_may_close_devices_but_not_open_them(
     pool: Pool, machine: Machine
 ) -> None:
-    sick = DeviceStatus("GPU-0", Availability.SICK, "It is gone.", Health.LOST)
+    sick_status = DeviceStatus("GPU-0", Availability.SICK, "It is gone.", Health.LOST)
     await machine.wish(TermsChange(price_micro_per_hour=5))
-    await machine.beat(0, sick)
+    await machine.beat(0, sick_status)
     assert await machine.states() == ["sick", "available"]
     await machine.beat(0, DeviceStatus("GPU-0"))
     assert await machine.states() == ["sick", "available"]
@@ -208,13 +215,13 @@ async def test_a_late_word_from_before_a_pause_does_not_undo_it(
 ) -> None:
     await machine.wish(PAUSE)
     (wish,) = await machine.beat()
-    here = [DeviceStatus(f"GPU-{place}", Availability.PAUSED) for place in (0, 1)]
-    assert await machine.beat(wish.number, *here) == []
+    paused_statuses = [DeviceStatus(f"GPU-{place}", Availability.PAUSED) for place in (0, 1)]
+    assert await machine.beat(wish.number, *paused_statuses) == []
     await machine.register()
     (number,) = await machine.beat(0, DeviceStatus("GPU-0"), DeviceStatus("GPU-1"))
     assert await machine.states() == ["paused", "paused"]
     assert number == Wish(wish.number), "should it have forgotten it"
-    assert await machine.beat(number.number, DeviceStatus("GPU-0"), here[1]) == []
+    assert await machine.beat(number.number, DeviceStatus("GPU-0"), paused_statuses[1]) == []
     assert await machine.states() == ["available", "paused"]
 
 
@@ -224,10 +231,10 @@ async def test_a_wish_that_crosses_a_beat_is_not_taken_for_one_that_was_forgotte
     """The beat waits for the node's row, and then sees its new number with the old wishes."""
     async with pool.services.database.transaction() as connection:
         await nodes.lock_own(connection, machine.node_id, pool.bob, also_left=False)
-        beat = asyncio.create_task(machine.beat())
+        heartbeat = asyncio.create_task(machine.beat())
         await asyncio.sleep(0.2)
         await pending_requests.add(connection, machine.node_id, Wish(0, change=PAUSE))
-    (wish,) = await beat
+    (wish,) = await heartbeat
     assert wish.change == PAUSE
 
 
@@ -251,23 +258,23 @@ async def test_an_open_poll_ends_when_there_is_a_wish(pool: Pool, machine: Machi
     pool.services = replace(
         pool.services, settings=replace(pool.services.settings, poll_seconds=30.0)
     )
-    asked = AcquireLeases(wait_seconds=30)
-    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, machine.node_id, asked))
+    request = AcquireLeases(wait_seconds=30)
+    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, machine.node_id, request))
     async with asyncio.timeout(10):
         while not pool.services.live._listeners._by_topic:  # type: ignore[attr-defined]
             await asyncio.sleep(0.01)
         await machine.wish(PAUSE)
-        answer = await polling
-    assert answer.has_wishes and not answer.grants
-    asked = AcquireLeases(wait_seconds=0)
-    assert (await lease.acquire(pool.services, pool.bobs, machine.node_id, asked)).has_wishes
+        response = await polling
+    assert response.has_wishes and not response.grants
+    request = AcquireLeases(wait_seconds=0)
+    assert (await lease.acquire(pool.services, pool.bobs, machine.node_id, request)).has_wishes
 
 
 async def test_only_the_owner_may_wish_and_sees_the_wishes(pool: Pool, machine: Machine) -> None:
     stranger = await caller(pool, pool.alice)
-    with pytest.raises(NotFound, match="no node") as told:
+    with pytest.raises(NotFound, match="no node") as error_info:
         await owner_requests.change(pool.services, stranger, machine.node_id, PAUSE)
-    assert "potluck nodes" in told.value.hint
+    assert "potluck nodes" in error_info.value.hint
     with pytest.raises(NotFound, match="no node"):
         await owner_requests.order(
             pool.services, stranger, machine.node_id, OwnerOrder(Order.RECLAIM)
@@ -287,12 +294,12 @@ async def test_wallets_of_the_terms_are_shown_to_the_owner_alone(
     choosy = replace(first, terms=replace(first.terms, deny=(denied.lower(),)))
     offer = RegisterNode(replace(offered, devices=(choosy, second)), machine.node_id)
     await lease.register(pool.services, pool.bobs, offer)
-    mine = await owner_requests.show(pool.services, pool.bob, machine.node_id)
-    theirs = await owner_requests.show(pool.services, pool.alice, machine.node_id)
-    assert mine.devices[0].description.terms.deny == (denied,), "in the one spelling"
-    assert theirs.devices[0].description.terms.deny == ()
-    for node in (mine, theirs):
-        assert [each.chooses_accounts for each in node.devices] == [True, False]
+    owner_view = await owner_requests.show(pool.services, pool.bob, machine.node_id)
+    other_view = await owner_requests.show(pool.services, pool.alice, machine.node_id)
+    assert owner_view.devices[0].description.terms.deny == (denied,), "in the one spelling"
+    assert other_view.devices[0].description.terms.deny == ()
+    for node in (owner_view, other_view):
+        assert [device.chooses_accounts for device in node.devices] == [True, False]
 
 
 async def test_unfetched_owner_requests_do_not_accumulate(machine: Machine) -> None:
@@ -305,10 +312,10 @@ async def test_unfetched_owner_requests_do_not_accumulate(machine: Machine) -> N
 
 async def test_unfetched_owner_requests_are_bounded_in_size(machine: Machine) -> None:
     wallets = tuple(f"0x{place:040x}" for place in range(1000))
-    many = TermsChange(allow=wallets, deny=wallets)
+    large_change = TermsChange(allow=wallets, deny=wallets)
     with pytest.raises(Conflict, match="requests are already pending"):
         for _ in range(10):
-            await machine.wish(many)
+            await machine.wish(large_change)
     pending = (
         await owner_requests.show(machine.pool.services, machine.pool.bob, machine.node_id)
     ).wishes
@@ -319,13 +326,13 @@ async def test_the_audit_names_the_actor_of_each_change(pool: Pool, machine: Mac
     wallet = "0x52908400098527886E0F7030069857D2E4169EE7"
     await machine.wish(TermsChange(is_paused=True, deny=(wallet,), hours=None))
     await machine.order(Order.DRAIN)
-    found = await pool.sql(
+    detail = await pool.sql(
         "SELECT json_agg(json_build_array(kind, actor, subject, detail) ORDER BY number)::text"
         " FROM audit WHERE kind IN ('terms_changed', 'order_given')"
     )
-    said = "devices=(0) is_paused=True hours=None deny=(1)"
-    assert json.loads(found) == [
-        ["terms_changed", pool.bob, machine.node_id, {"what": said, "by": "key key_1"}],
+    expected_change = "devices=(0) is_paused=True hours=None deny=(1)"
+    assert json.loads(detail) == [
+        ["terms_changed", pool.bob, machine.node_id, {"what": expected_change, "by": "key key_1"}],
         ["order_given", pool.bob, machine.node_id, {"what": "drain", "by": "key key_1"}],
     ]
 
@@ -350,24 +357,26 @@ async def test_times_of_owner_use_are_private(pool: Pool, machine: Machine) -> N
     (card,) = offered.devices
     shy = replace(card, terms=replace(card.terms, idle_minutes=10.0, hours="sat, sun"))
     in_use = DeviceStatus(card.uuid, Availability.IN_USE, "Its owner uses it.")
-    said = RegisterNode(replace(offered, devices=(shy,)), machine.node_id, statuses=(in_use,))
-    await lease.register(pool.services, pool.bobs, said)
-    for viewer, seen, minutes in (
+    request = RegisterNode(replace(offered, devices=(shy,)), machine.node_id, statuses=(in_use,))
+    await lease.register(pool.services, pool.bobs, request)
+    for viewer, expected, minutes in (
         (pool.bob, (Availability.IN_USE, "Its owner uses it."), 10.0),
         (pool.alice, (Availability.PAUSED, ""), 0),
     ):
         async with pool.services.database.transaction() as connection:
-            (listed,) = await device_list.page(connection, viewer, DeviceFilter(), None, 10)
+            (pool_device,) = await device_list.page(connection, viewer, DeviceFilter(), None, 10)
             node = await nodes.get(connection, machine.node_id, viewer)
-        for each in (listed, node.devices[0]):
-            assert (each.availability, each.why) == seen
-            assert each.description.terms.idle_minutes == minutes
-            assert each.description.terms.hours == "sat, sun", "what concerns a task"
+        for device in (pool_device, node.devices[0]):
+            assert (device.availability, device.why) == expected
+            assert device.description.terms.idle_minutes == minutes
+            assert device.description.terms.hours == "sat, sun", "what concerns a task"
 
 
 async def test_another_key_of_the_wallet_speaks_for_no_wish(pool: Pool, machine: Machine) -> None:
     await machine.wish(PAUSE)
     with pytest.raises(NotFound):
-        beat = Heartbeat(wish=2**62)
-        await lease.heartbeat(pool.services, Owner(pool.bob, "nodekey_1"), machine.node_id, beat)
+        heartbeat = Heartbeat(wish=2**62)
+        await lease.heartbeat(
+            pool.services, Owner(pool.bob, "nodekey_1"), machine.node_id, heartbeat
+        )
     assert len(await machine.beat()) == 1

@@ -93,9 +93,9 @@ async def test_earnings_of_similar_devices_need_three_other_owners(pool: Pool) -
     await pool.give(pool.alice, 10**12)
     for name, price in (("one", 0.2), ("two", 0.3)):
         await work(pool, await account(pool, name), price, 2.0)
-    mine = await offer_of(pool, pool.bob, 5.0)
-    await pool.sql("UPDATE nodes SET state = 'silent' WHERE id = $1", mine.node_id)
-    (device_id,) = mine.device_ids
+    own_offer = await offer_of(pool, pool.bob, 5.0)
+    await pool.sql("UPDATE nodes SET state = 'silent' WHERE id = $1", own_offer.node_id)
+    (device_id,) = own_offer.device_ids
     told = await suggestion(pool, device_id, pool.bob)
     assert told.low_micro_per_hour is None  # type: ignore[attr-defined]
     await work(pool, await account(pool, "three"), 0.4, 2.0)
@@ -117,8 +117,8 @@ async def test_work_for_oneself_is_no_price(pool: Pool) -> None:
     for name in ("one", "two", "three"):
         await work(pool, await account(pool, name), 0.2, 1.0)
     await pool.sql("UPDATE attempts SET consumer_id = provider_id")
-    mine = await offer_of(pool, pool.bob, 5.0)
-    told = await suggestion(pool, mine.device_ids[0], pool.bob)
+    own_offer = await offer_of(pool, pool.bob, 5.0)
+    told = await suggestion(pool, own_offer.device_ids[0], pool.bob)
     assert told.low_micro_per_hour is None  # type: ignore[attr-defined]
 
 
@@ -128,8 +128,8 @@ async def test_other_models_with_as_much_memory_help_if_there_are_too_few(pool: 
     await work(pool, await account(pool, "two"), 0.2, 1.0, model="RTX 3090", memory=24)
     await work(pool, await account(pool, "three"), 0.2, 1.0, model="L4", memory=23)
     await work(pool, await account(pool, "four"), 9.0, 1.0, model="H100", memory=80)
-    mine = await offer_of(pool, pool.bob, 5.0)
-    told = await suggestion(pool, mine.device_ids[0], pool.bob)
+    own_offer = await offer_of(pool, pool.bob, 5.0)
+    told = await suggestion(pool, own_offer.device_ids[0], pool.bob)
     assert told.sentence.startswith(  # type: ignore[attr-defined]
         "Devices with about the same memory earned 0.2 an hour"
     )

@@ -21,7 +21,7 @@ from tests.wallets import Wallet
 def cards(count: int = 1, **terms: Any) -> tuple[DeviceDescription, ...]:
     """The cards of one machine, on these terms."""
     plain = description(count, machine="card").devices
-    return tuple(replace(each, terms=DeviceTerms(**terms)) for each in plain)
+    return tuple(replace(device, terms=DeviceTerms(**terms)) for device in plain)
 
 
 async def says(pool: Pool, node_id: NodeId | None, **terms: Any) -> NodeId:
@@ -31,8 +31,8 @@ async def says(pool: Pool, node_id: NodeId | None, **terms: Any) -> NodeId:
 
 async def waits_for(pool: Pool) -> list[str]:
     """Plans, and tells why what still waits does."""
-    found = await pool.plan()
-    return [each.reason.code for each in found.waiting.values()]
+    plan = await pool.plan()
+    return [waiting_task.reason.code for waiting_task in plan.waiting.values()]
 
 
 ALICE = Wallet("alice").address
@@ -53,9 +53,9 @@ TERMS: list[tuple[dict[str, Any], dict[str, Any], str | None]] = [
 async def test_tasks_go_where_owners_take_them(pool: Pool) -> None:
     """One machine, whose owner changes his mind, while a leader goes on leading."""
     node_id = await says(pool, None)
-    for terms, asked, waits in TERMS:
+    for terms, changes, waits in TERMS:
         await says(pool, node_id, **terms)
-        task = await pool.submit(**asked)
+        task = await pool.submit(**changes)
         assert await waits_for(pool) == ([waits] if waits else []), terms
         if waits:
             await says(pool, node_id)
@@ -84,7 +84,7 @@ async def test_what_is_away_is_planned_with_when_it_is_back(pool: Pool) -> None:
     memory = LeaderMemory(pool.services)
     await memory.begin()
     plan = memory.known.scheduler.plan(memory.now, 10)
-    assert [each.reason.code for each in plan.waiting.values()] == ["device_away"]
+    assert [waiting_task.reason.code for waiting_task in plan.waiting.values()] == ["device_away"]
     assert plan.assignments == ()
     await pool.sql("UPDATE devices SET availability = 'available', why = ''")
     await memory.catch_up()
@@ -110,8 +110,8 @@ async def test_a_list_that_the_leader_has_missed_is_found_and_mended(pool: Pool)
     node_id = await says(pool, None, deny=(ALICE,))
     memory = LeaderMemory(pool.services)
     await memory.begin()
-    known = memory.known.nodes[node_id]
-    memory.known.put_nodes([replace(known, lists={})], memory.now)
+    node = memory.known.nodes[node_id]
+    memory.known.put_nodes([replace(node, lists={})], memory.now)
     assert await swept(pool, memory) == 1
     assert await swept(pool, memory) == 0
 
@@ -138,9 +138,9 @@ async def test_a_device_can_be_reclaimed_if_declared(
     await says(pool, node_id, is_reclaimable=not is_reclaimable, is_paused=is_closed)
     assert await pool.report(node_id, done(grant, reason)) == ["accepted"]
     assert await pool.sql("SELECT lost_attempts FROM nodes") == counted
-    found = await pool.task(task.id)
-    assert found.state is TaskState.QUEUED
-    assert found.attempts[0].reason is reason and found.charge_micro == 0
+    task_view = await pool.task(task.id)
+    assert task_view.state is TaskState.QUEUED
+    assert task_view.attempts[0].reason is reason and task_view.charge_micro == 0
     await pool.check()
 
 
@@ -156,17 +156,17 @@ async def test_each_reclaim_lowers_reliability(pool: Pool) -> None:
 
 
 async def test_a_reclaimed_task_moves_and_returns_only_if_no_other_node_fits(pool: Pool) -> None:
-    attic = await says(pool, None, is_reclaimable=True)
+    reclaiming_node = await says(pool, None, is_reclaimable=True)
     await pool.submit()
     await pool.plan()
-    (grant,) = await pool.fetch(attic)
-    cellar = (await pool.offer()).node_id
-    await pool.sql("UPDATE devices SET free_milli = 0 WHERE node_id = $1", cellar)
-    await pool.report(attic, done(grant, EndReason.RECLAIMED))
+    (grant,) = await pool.fetch(reclaiming_node)
+    full_node = (await pool.offer()).node_id
+    await pool.sql("UPDATE devices SET free_milli = 0 WHERE node_id = $1", full_node)
+    await pool.report(reclaiming_node, done(grant, EndReason.RECLAIMED))
     assert (await pool.plan()).assigned == (), "the cellar could take it later"
-    await pool.sql("UPDATE devices SET availability = 'paused' WHERE node_id = $1", cellar)
-    (back,) = (await pool.plan()).assigned
-    assert back.node_id == attic
+    await pool.sql("UPDATE devices SET availability = 'paused' WHERE node_id = $1", full_node)
+    (second_assignment,) = (await pool.plan()).assigned
+    assert second_assignment.node_id == reclaiming_node
 
 
 async def test_a_declined_task_waits_a_moment(pool: Pool) -> None:

@@ -43,35 +43,35 @@ class Delivering:
 
     async def happen(self, task_id: TaskId | None, *numbers: int) -> None:
         async with self.pool.services.database.transaction() as connection:
-            told = [
+            events = [
                 Event(self.pool.alice, EventKind.TASK_RUNNING, task_id, data={"number": number})
                 for number in numbers
             ]
-            await notify.record_events(connection, *told)
+            await notify.record_events(connection, *events)
         await notify.notify_once(self.pool.services, 0)
 
     async def settle(self) -> None:
         """All that is due at this moment."""
         parts = self.pool.services
         while True:
-            seen = await webhook_delivery.queue_once(parts, self.now)
+            queued_count = await webhook_delivery.queue_once(parts, self.now)
             claimed = await webhook_delivery.claim_once(parts, self.now, {})
             self.tries += len(claimed)
             await asyncio.gather(
-                *(webhook_delivery.deliver(parts, each, self.now) for each in claimed)
+                *(webhook_delivery.deliver(parts, delivery, self.now) for delivery in claimed)
             )
-            if not (seen or claimed):
+            if not (queued_count or claimed):
                 return
 
-    async def pass_by(self, **lasting: float) -> None:
+    async def pass_by(self, **duration: float) -> None:
         """Time goes by, and whatever becomes due is done then."""
-        until = self.now + timedelta(**lasting)
+        end = self.now + timedelta(**duration)
         while True:
             await self.settle()
             due = await self.pool.sql(_DUE, self.now)
-            if due is None or due > until:
+            if due is None or due > end:
                 break
             # What was sent took a little real time; a moment later it is due for certain.
             self.now = due + timedelta(milliseconds=1)
-        self.now = max(self.now, until)
+        self.now = max(self.now, end)
         await self.settle()

@@ -56,8 +56,8 @@ class Receiver:
     def events(self, secret: str, now: float) -> list[ReceivedEvent]:
         """Verified as a receiver of ours would."""
         return [
-            webhook.verify(secret, each.headers, each.body, now=now, tolerance_seconds=10**9)
-            for each in self.effects.values()
+            webhook.verify(secret, effect.headers, effect.body, now=now, tolerance_seconds=10**9)
+            for effect in self.effects.values()
         ]
 
     async def _take(self, request: web.Request) -> web.StreamResponse:

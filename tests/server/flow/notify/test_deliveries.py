@@ -22,15 +22,15 @@ from tests.server.flow.pool import Pool
 RUNNING = EventKind.TASK_RUNNING
 
 
-def numbers(found: list[ReceivedEvent], task_id: str | None = None) -> list[int]:
-    return [each.data["number"] for each in found if task_id in (None, each.task_id)]
+def numbers(events: list[ReceivedEvent], task_id: str | None = None) -> list[int]:
+    return [event.data["number"] for event in events if task_id in (None, event.task_id)]
 
 
 async def listed(delivering: Delivering, webhook_id: str) -> list[str]:
     page = await webhooks.deliveries_of(
         delivering.pool.services, delivering.pool.alice, webhook_id, None, 100
     )
-    return [each.state.value for each in page.deliveries]
+    return [delivery.state.value for delivery in page.deliveries]
 
 
 @pytest.mark.every_postgres
@@ -39,28 +39,28 @@ async def test_a_receiver_that_is_down_for_an_hour_gets_all_in_order_once_it_is_
 ) -> None:
     pool, began_at, rolls = delivering.pool, time.monotonic(), random.Random(7)
     tasks = [(await pool.submit()).id for _ in range(5)]
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await receiver.close()
-    told: dict[str, list[int]] = {task_id: [] for task_id in tasks}
+    expected_numbers: dict[str, list[int]] = {task_id: [] for task_id in tasks}
     for number in range(40):  # it goes on happening while nobody listens
         task_id = rolls.choice(tasks)
-        told[task_id].append(number)
+        expected_numbers[task_id].append(number)
         await delivering.happen(task_id, number)
         await delivering.pass_by(seconds=90)
     assert receiver.requests == []
-    assert (await delivering.show(made.webhook.id)).failing_since is not None
+    assert (await delivering.show(created.webhook.id)).failing_since is not None
     assert 8 < delivering.tries < 60, "it is asked now and then, and not for each event"
     await receiver.open()
     # The first that it takes, it takes without a word: so that one comes again.
     receiver.mood = lambda _: 204 if len(receiver.requests) > 1 else 0
     await delivering.pass_by(minutes=31)
-    found = receiver.events(made.secret, delivering.now.timestamp())
-    assert {task_id: numbers(found, task_id) for task_id in tasks} == told
+    events = receiver.events(created.secret, delivering.now.timestamp())
+    assert {task_id: numbers(events, task_id) for task_id in tasks} == expected_numbers
     assert len(receiver.requests) == len(receiver.effects) + 1 == 41
-    assert set(await listed(delivering, made.webhook.id)) == {DeliveryState.DELIVERED}
-    assert (await delivering.show(made.webhook.id)).failing_since is None
-    kept = await event_stream.page(pool.services, pool.alice, EventFilter((RUNNING,)), 0, 100)
-    assert {each.id for each in found} == {each.id for each in kept.events}
+    assert set(await listed(delivering, created.webhook.id)) == {DeliveryState.DELIVERED}
+    assert (await delivering.show(created.webhook.id)).failing_since is None
+    event_page = await event_stream.page(pool.services, pool.alice, EventFilter((RUNNING,)), 0, 100)
+    assert {event.id for event in events} == {event.id for event in event_page.events}
     assert time.monotonic() - began_at < 60, "nobody has waited for that hour"
 
 
@@ -73,42 +73,42 @@ async def test_a_failing_webhook_gets_one_event_at_a_time(
     for number, task_id in enumerate(tasks):
         await delivering.happen(task_id, number)
     await delivering.settle()
-    at_first = len(receiver.requests)
-    assert at_first == parts.settings.webhook_concurrency_each
+    first_count = len(receiver.requests)
+    assert first_count == parts.settings.webhook_concurrency_each
     delivering.now += timedelta(hours=1)
     await delivering.settle()
-    assert len(receiver.requests) == at_first + 1, "and the others wait for what comes of it"
+    assert len(receiver.requests) == first_count + 1, "and the others wait for what comes of it"
 
 
 async def test_of_a_task_the_later_waits_for_the_earlier_and_others_go_on(
     delivering: Delivering, receiver: Receiver
 ) -> None:
-    one, other = (await delivering.pool.submit()).id, (await delivering.pool.submit()).id
-    made = await delivering.make(receiver.url, RUNNING)
-    await delivering.happen(one, 1, 2)
+    one_task, other = (await delivering.pool.submit()).id, (await delivering.pool.submit()).id
+    created = await delivering.make(receiver.url, RUNNING)
+    await delivering.happen(one_task, 1, 2)
     await delivering.happen(other, 3, 4)
-    receiver.mood = lambda got: 500 if b'"number":1' in got.body else 200
+    receiver.mood = lambda request: 500 if b'"number":1' in request.body else 200
     await delivering.pass_by(hours=20)
-    found = receiver.events(made.secret, delivering.now.timestamp())
-    assert numbers(found) == [3, 4], "1 is refused, and 2 is not sent before it"
+    events = receiver.events(created.secret, delivering.now.timestamp())
+    assert numbers(events) == [3, 4], "1 is refused, and 2 is not sent before it"
     await delivering.pass_by(hours=5)
-    found = receiver.events(made.secret, delivering.now.timestamp())
-    assert numbers(found) == [3, 4, 2], "1 was given up after a day"
-    assert sorted(await listed(delivering, made.webhook.id)) == [*["delivered"] * 3, "given_up"]
-    assert (await delivering.show(made.webhook.id)).pause is None, "it takes all others"
+    events = receiver.events(created.secret, delivering.now.timestamp())
+    assert numbers(events) == [3, 4, 2], "1 was given up after a day"
+    assert sorted(await listed(delivering, created.webhook.id)) == [*["delivered"] * 3, "given_up"]
+    assert (await delivering.show(created.webhook.id)).pause is None, "it takes all others"
 
 
 async def test_after_a_day_of_failures_a_webhook_is_paused_and_can_be_resumed(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await receiver.close()
     await delivering.happen(task.id, 1, 2)
     await delivering.pass_by(hours=23)
-    assert (await delivering.show(made.webhook.id)).pause is None
+    assert (await delivering.show(created.webhook.id)).pause is None
     await delivering.pass_by(hours=2)
-    paused = (await delivering.show(made.webhook.id)).pause
+    paused = (await delivering.show(created.webhook.id)).pause
     assert paused is not None and paused.reason is PauseReason.FAILING
     assert paused.detail == "It does not accept connections."
     await delivering.happen(task.id, 3)
@@ -118,39 +118,39 @@ async def test_after_a_day_of_failures_a_webhook_is_paused_and_can_be_resumed(
     page = await event_stream.page(
         pool.services, pool.alice, EventFilter((EventKind.WEBHOOK_PAUSED,)), 0, 9
     )
-    (said,) = page.events
-    assert said.data["webhook_id"] == made.webhook.id and said.data["reason"] == "failing"
+    (event,) = page.events
+    assert event.data["webhook_id"] == created.webhook.id and event.data["reason"] == "failing"
     await receiver.open()
-    await webhooks.resume(pool.services, pool.alice, made.webhook.id, skip_missed=False)
+    await webhooks.resume(pool.services, pool.alice, created.webhook.id, skip_missed=False)
     await delivering.pass_by(minutes=1)
-    assert numbers(receiver.events(made.secret, delivering.now.timestamp())) == [1, 2, 3]
+    assert numbers(receiver.events(created.secret, delivering.now.timestamp())) == [1, 2, 3]
 
 
 async def test_missed_events_may_be_skipped(delivering: Delivering, receiver: Receiver) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     receiver.mood = lambda _: 503
     await delivering.happen(task.id, 1)
     await delivering.settle()
-    await webhooks.pause(pool.services, pool.alice, made.webhook.id)
+    await webhooks.pause(pool.services, pool.alice, created.webhook.id)
     await delivering.happen(task.id, 2)
     receiver.mood = lambda _: 200
-    await webhooks.resume(pool.services, pool.alice, made.webhook.id, skip_missed=True)
+    await webhooks.resume(pool.services, pool.alice, created.webhook.id, skip_missed=True)
     await delivering.happen(task.id, 3)
     await delivering.pass_by(minutes=1)
-    assert numbers(receiver.events(made.secret, delivering.now.timestamp())) == [3]
-    assert sorted(await listed(delivering, made.webhook.id)) == ["delivered", "given_up"]
+    assert numbers(receiver.events(created.secret, delivering.now.timestamp())) == [3]
+    assert sorted(await listed(delivering, created.webhook.id)) == ["delivered", "given_up"]
 
 
 async def test_a_receiver_that_is_gone_is_paused_at_once(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     task = await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     receiver.mood = lambda _: 410
     await delivering.happen(task.id, 1, 2)
     await delivering.pass_by(hours=1)
-    paused = (await delivering.show(made.webhook.id)).pause
+    paused = (await delivering.show(created.webhook.id)).pause
     assert paused is not None and paused.reason is PauseReason.GONE
     assert len(receiver.requests) == 1
 
@@ -159,7 +159,7 @@ async def test_redirects_are_not_followed_and_retry_after_is_kept(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     task = await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     async with receiving() as canary:
         receiver.mood = lambda _: 307
         receiver.answers = {"Location": canary.url, "Retry-After": "600"}
@@ -169,47 +169,49 @@ async def test_redirects_are_not_followed_and_retry_after_is_kept(
         receiver.mood, receiver.answers = (lambda _: 200), {}
         await delivering.pass_by(seconds=2)
         assert len(receiver.requests) == 2 and canary.requests == []
-    (shown,) = (
+    (delivery,) = (
         await webhooks.deliveries_of(
-            delivering.pool.services, delivering.pool.alice, made.webhook.id, None, 9
+            delivering.pool.services, delivering.pool.alice, created.webhook.id, None, 9
         )
     ).deliveries
-    last, first = shown.newest_tries
+    last, first = delivery.newest_tries
     assert (first.number, first.status, last.number, last.status) == (1, 307, 2, 200)
     assert "Redirects are not followed" in first.detail and last.detail == ""
-    assert shown.state is DeliveryState.DELIVERED and shown.next_try_at is None
+    assert delivery.state is DeliveryState.DELIVERED and delivery.next_try_at is None
 
 
 async def test_a_try_whose_sender_ended_is_made_again_and_the_old_one_changes_nothing(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(task.id, 1, 2)
     await webhook_delivery.queue_once(pool.services, delivering.now)
-    (lost,) = await webhook_delivery.claim_once(pool.services, delivering.now, {})
+    (lost_try,) = await webhook_delivery.claim_once(pool.services, delivering.now, {})
     await delivering.settle()
     assert receiver.requests == [], "it is somebody's"
     await delivering.pass_by(minutes=1)
-    assert numbers(receiver.events(made.secret, delivering.now.timestamp())) == [1, 2]
+    assert numbers(receiver.events(created.secret, delivering.now.timestamp())) == [1, 2]
     receiver.mood = lambda _: 500
-    await webhook_delivery.deliver(pool.services, lost, delivering.now)  # it wakes up, and sends
+    await webhook_delivery.deliver(
+        pool.services, lost_try, delivering.now
+    )  # it wakes up, and sends
     assert len(receiver.requests) == 3 and len(receiver.effects) == 2
-    assert await listed(delivering, made.webhook.id) == ["delivered", "delivered"]
-    assert (await delivering.show(made.webhook.id)).failing_since is None
+    assert await listed(delivering, created.webhook.id) == ["delivered", "delivered"]
+    assert (await delivering.show(created.webhook.id)).failing_since is None
 
 
 async def test_both_secrets_sign_for_a_day_after_a_rotation(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
-    rotated = await webhooks.rotate(pool.services, pool.alice, made.webhook.id)
-    assert rotated.secret != made.secret and rotated.webhook.old_secret_until is not None
+    created = await delivering.make(receiver.url, RUNNING)
+    rotated = await webhooks.rotate(pool.services, pool.alice, created.webhook.id)
+    assert rotated.secret != created.secret and rotated.webhook.old_secret_until is not None
     await delivering.happen(task.id, 1)
     await delivering.settle()
     now = delivering.now.timestamp()
-    assert numbers(receiver.events(made.secret, now)) == [1]
+    assert numbers(receiver.events(created.secret, now)) == [1]
     assert numbers(receiver.events(rotated.secret, now)) == [1]
     assert len(receiver.requests[0].headers["webhook-signature"].split(" ")) == 2
     delivering.now += timedelta(days=1, minutes=1)
@@ -222,14 +224,17 @@ async def test_a_delivery_is_sent_again_with_the_same_id(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(task.id, 1)
     await delivering.settle()
-    page = await webhooks.deliveries_of(pool.services, pool.alice, made.webhook.id, None, 9)
-    again = await webhooks.redeliver(
-        pool.services, pool.alice, made.webhook.id, page.deliveries[0].id
+    page = await webhooks.deliveries_of(pool.services, pool.alice, created.webhook.id, None, 9)
+    redelivery = await webhooks.redeliver(
+        pool.services, pool.alice, created.webhook.id, page.deliveries[0].id
     )
-    assert again.id != page.deliveries[0].id and again.event_id == page.deliveries[0].event_id
+    assert (
+        redelivery.id != page.deliveries[0].id
+        and redelivery.event_id == page.deliveries[0].event_id
+    )
     await delivering.pass_by(minutes=1)
     assert len(receiver.requests) == 2 and len(receiver.effects) == 1
 
@@ -239,17 +244,17 @@ async def test_only_what_is_wanted_is_sent_and_only_what_is_ones_own(
 ) -> None:
     pool = delivering.pool
     task = await pool.submit()
-    made = await delivering.make(receiver.url)
-    only = await delivering.make(receiver.url, EventKind.TASK_FINISHED)
-    asked = NewWebhook(receiver.url, task_id=(await pool.submit()).id)
-    about = await webhooks.create(pool.services, pool.alice, asked)
+    created = await delivering.make(receiver.url)
+    finished_only = await delivering.make(receiver.url, EventKind.TASK_FINISHED)
+    new_webhook = NewWebhook(receiver.url, task_id=(await pool.submit()).id)
+    task_webhook = await webhooks.create(pool.services, pool.alice, new_webhook)
     await pool.offer()  # Bob's node is Bob's matter
     await delivering.happen(task.id, 1)
     await delivering.settle()
-    sent = await listed(delivering, made.webhook.id)
+    sent = await listed(delivering, created.webhook.id)
     assert sent == ["delivered"] * 3, "of two tasks"
-    assert await listed(delivering, about.webhook.id) == ["delivered"], "of one"
-    assert await listed(delivering, only.webhook.id) == []
+    assert await listed(delivering, task_webhook.webhook.id) == ["delivered"], "of one"
+    assert await listed(delivering, finished_only.webhook.id) == []
     await pool.sql("UPDATE accounts SET suspended_at = now() WHERE id = $1", pool.alice)
     await delivering.happen(task.id, 2)
     await delivering.settle()
@@ -258,17 +263,17 @@ async def test_only_what_is_wanted_is_sent_and_only_what_is_ones_own(
 
 async def test_a_long_backlog_goes_in_pieces(delivering: Delivering, receiver: Receiver) -> None:
     task = await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await receiver.close()
     await delivering.happen(None, *range(webhook_delivery.WAITING * 2))
     await delivering.settle()
-    waiting = (await delivering.show(made.webhook.id)).waiting
+    waiting = (await delivering.show(created.webhook.id)).waiting
     assert 0 < waiting <= webhook_delivery.WAITING
     await receiver.open()
     await delivering.happen(task.id, 1_000)
     await delivering.pass_by(hours=1)
-    found = numbers(receiver.events(made.secret, delivering.now.timestamp()))
-    assert sorted(found) == [*range(webhook_delivery.WAITING * 2), 1_000]
+    sent_numbers = numbers(receiver.events(created.secret, delivering.now.timestamp()))
+    assert sorted(sent_numbers) == [*range(webhook_delivery.WAITING * 2), 1_000]
 
 
 async def test_one_slow_receiver_does_not_hold_the_others(pool: Pool, receiver: Receiver) -> None:

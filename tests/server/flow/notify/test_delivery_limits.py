@@ -39,32 +39,34 @@ async def resume(delivering: Delivering, webhook_id: str, *, skip: bool = False)
 async def test_resuming_again_and_again_gives_no_more_places(
     delivering: Delivering, receiver: Receiver, skip: bool
 ) -> None:
-    pool, most = delivering.pool, delivering.pool.services.settings.webhook_concurrency_each
-    made = await delivering.make(receiver.url, RUNNING)
+    pool, most_at_once = delivering.pool, delivering.pool.services.settings.webhook_concurrency_each
+    created = await delivering.make(receiver.url, RUNNING)
     claimed = 0
     for number in range(5):
         await delivering.happen(None, *range(number * 10, number * 10 + 10))
         await webhook_delivery.queue_once(pool.services, delivering.now)
         claimed += len(await webhook_delivery.claim_once(pool.services, delivering.now, {}))
-        await resume(delivering, made.webhook.id, skip=skip)
-    assert claimed == most
+        await resume(delivering, created.webhook.id, skip=skip)
+    assert claimed == most_at_once
 
 
 async def test_a_try_in_flight_does_not_undo_its_owners_resume(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(task.id, 1)
     await webhook_delivery.queue_once(pool.services, delivering.now)
     (flying,) = await webhook_delivery.claim_once(pool.services, delivering.now, {})
-    await resume(delivering, made.webhook.id)
+    await resume(delivering, created.webhook.id)
     receiver.mood = lambda _: 410
     await webhook_delivery.deliver(pool.services, flying, delivering.now)
-    assert (await delivering.show(made.webhook.id)).pause is None
+    assert (await delivering.show(created.webhook.id)).pause is None
     receiver.mood = lambda _: 200
     await delivering.pass_by(minutes=1)
-    assert [each.state.value for each in await log_of(delivering, made.webhook.id)] == ["delivered"]
+    assert [delivery.state.value for delivery in await log_of(delivering, created.webhook.id)] == [
+        "delivered"
+    ]
 
 
 async def test_one_pause_is_reported_once(delivering: Delivering, receiver: Receiver) -> None:
@@ -85,15 +87,15 @@ async def test_a_redelivery_is_one_however_often_it_is_asked_for(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool = delivering.pool
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(None, 1)
     await delivering.settle()
-    (first,) = await log_of(delivering, made.webhook.id)
+    (first,) = await log_of(delivering, created.webhook.id)
     ids = {
-        (await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, first.id)).id
+        (await webhooks.redeliver(pool.services, pool.alice, created.webhook.id, first.id)).id
         for _ in range(5)
     }
-    assert len(ids) == 1 and len(await log_of(delivering, made.webhook.id)) == 2
+    assert len(ids) == 1 and len(await log_of(delivering, created.webhook.id)) == 2
     await delivering.settle()
     assert len(receiver.requests) == 2
 
@@ -102,88 +104,90 @@ async def test_no_redelivery_is_added_where_too_many_wait(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool = delivering.pool
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(None, 0)
     await delivering.settle()
-    (first,) = await log_of(delivering, made.webhook.id)
+    (first,) = await log_of(delivering, created.webhook.id)
     await delivering.happen(None, *range(webhook_delivery.WAITING))
     while await webhook_delivery.queue_once(pool.services, delivering.now):
         pass
-    assert (await delivering.show(made.webhook.id)).waiting == webhook_delivery.WAITING
+    assert (await delivering.show(created.webhook.id)).waiting == webhook_delivery.WAITING
     with pytest.raises(QuotaExceeded, match="already queued for this webhook"):
-        await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, first.id)
+        await webhooks.redeliver(pool.services, pool.alice, created.webhook.id, first.id)
 
 
 async def test_what_is_redelivered_does_not_wait_for_the_pause_of_one_that_fails(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool = delivering.pool
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     receiver.mood = lambda _: 503
     receiver.answers = {"Retry-After": "600"}
     await delivering.happen(None, 1)
     await delivering.settle()
-    (waiting,) = await log_of(delivering, made.webhook.id)
+    (waiting,) = await log_of(delivering, created.webhook.id)
     assert waiting.next_try_at is not None and waiting.next_try_at > delivering.now
     receiver.mood = lambda _: 200
-    await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, waiting.id)
+    await webhooks.redeliver(pool.services, pool.alice, created.webhook.id, waiting.id)
     await delivering.settle()
     assert len(receiver.effects) == 1
-    await webhooks.pause(pool.services, pool.alice, made.webhook.id)
-    again = await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, waiting.id)
-    assert again.state == "pending" and again.next_try_at is None, "it waits until it is resumed"
+    await webhooks.pause(pool.services, pool.alice, created.webhook.id)
+    redelivery = await webhooks.redeliver(pool.services, pool.alice, created.webhook.id, waiting.id)
+    assert redelivery.state == "pending" and redelivery.next_try_at is None, (
+        "it waits until it is resumed"
+    )
 
 
 async def test_at_another_address_nothing_has_failed_yet(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool = delivering.pool
-    made = await delivering.make("http://127.0.0.1:9/", RUNNING)
+    created = await delivering.make("http://127.0.0.1:9/", RUNNING)
     await delivering.happen(None, 1, 2, 3)
     await delivering.settle()
-    assert (await delivering.show(made.webhook.id)).failing_since is not None
+    assert (await delivering.show(created.webhook.id)).failing_since is not None
     changed = ChangeWebhook(url=receiver.url)
-    shown = await webhooks.change(pool.services, pool.alice, made.webhook.id, changed)
-    assert shown.failing_since is None and shown.next_try_at is None
+    changed_webhook = await webhooks.change(pool.services, pool.alice, created.webhook.id, changed)
+    assert changed_webhook.failing_since is None and changed_webhook.next_try_at is None
     await delivering.settle()
     assert len(receiver.effects) == 3
 
 
 async def test_many_lanes_do_not_make_the_day_longer(delivering: Delivering) -> None:
-    made = await delivering.make("http://127.0.0.1:9/", RUNNING)
+    created = await delivering.make("http://127.0.0.1:9/", RUNNING)
     await delivering.happen(None, *range(150))
     await delivering.pass_by(hours=23)
-    assert (await delivering.show(made.webhook.id)).pause is None
+    assert (await delivering.show(created.webhook.id)).pause is None
     await delivering.pass_by(hours=1, minutes=1)
-    paused = (await delivering.show(made.webhook.id)).pause
+    paused = (await delivering.show(created.webhook.id)).pause
     assert paused is not None and paused.reason is PauseReason.FAILING
 
 
 async def test_a_failure_long_after_one_that_was_given_up_is_the_first(
     delivering: Delivering, receiver: Receiver
 ) -> None:
-    made = await delivering.make(receiver.url, RUNNING)
-    receiver.mood = lambda got: 500 if b'"number":1}' in got.body else 200
+    created = await delivering.make(receiver.url, RUNNING)
+    receiver.mood = lambda request: 500 if b'"number":1}' in request.body else 200
     await delivering.happen(None, 1)
     await delivering.happen(None, 2)
     await delivering.pass_by(days=3)
     receiver.mood = lambda _: 503
     await delivering.happen(None, 3)
     await delivering.settle()
-    shown = await delivering.show(made.webhook.id)
-    assert shown.pause is None and shown.failing_since is not None
+    webhook = await delivering.show(created.webhook.id)
+    assert webhook.pause is None and webhook.failing_since is not None
 
 
 async def test_the_limit_of_webhooks_holds_for_those_made_at_once(pool: Pool) -> None:
     async def make(number: int) -> Any:
-        asked = NewWebhook("http://127.0.0.1:9/", name=f"hook {number}")
-        return await webhooks.create(pool.services, pool.alice, asked)
+        new_webhook = NewWebhook("http://127.0.0.1:9/", name=f"hook {number}")
+        return await webhooks.create(pool.services, pool.alice, new_webhook)
 
-    made = await asyncio.gather(*(make(n) for n in range(30)), return_exceptions=True)
-    refused = [each for each in made if isinstance(each, QuotaExceeded)]
-    most = pool.services.settings.webhooks_per_account
-    assert len(made) - len(refused) == most
-    assert await pool.sql("SELECT count(*) FROM webhooks") == most
+    outcomes = await asyncio.gather(*(make(n) for n in range(30)), return_exceptions=True)
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, QuotaExceeded)]
+    limit = pool.services.settings.webhooks_per_account
+    assert len(outcomes) - len(refusals) == limit
+    assert await pool.sql("SELECT count(*) FROM webhooks") == limit
 
 
 async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
@@ -203,7 +207,7 @@ async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
         loop = asyncio.create_task(WebhookDeliveryLoop(parts).run_once())
         try:
             async with asyncio.timeout(20):
-                while sum(len(each.requests) for each in slow) < 6:
+                while sum(len(receiver.requests) for receiver in slow) < 6:
                     await asyncio.sleep(0.01)
                 async with pool.services.database.transaction() as connection:
                     await notify.record_events(connection, Event(pool.bob, RUNNING))
@@ -211,7 +215,9 @@ async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
                 await pool.services.live.wake("webhooks")
                 while not receiver.effects:
                     await asyncio.sleep(0.01)
-            assert sum(len(each.requests) for each in slow) == 6, "and no try of theirs was over"
+            assert sum(len(receiver.requests) for receiver in slow) == 6, (
+                "and no try of theirs was over"
+            )
         finally:
             loop.cancel()
             await asyncio.gather(loop, return_exceptions=True)
@@ -238,14 +244,14 @@ async def test_a_busy_name_lookup_counts_against_no_webhook(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool, real = delivering.pool, delivering.pool.services.outward
-    made = await delivering.make(receiver.url, RUNNING)
+    created = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(None, 1)
     sending_by(pool, Failing(Busy()))
     await delivering.pass_by(seconds=10)
     assert delivering.tries > 2, "it is looked at again soon"
-    shown = await delivering.show(made.webhook.id)
-    (waiting,) = await log_of(delivering, made.webhook.id)
-    assert shown.failing_since is None and (waiting.tries, waiting.newest_tries) == (0, [])
+    webhook = await delivering.show(created.webhook.id)
+    (waiting,) = await log_of(delivering, created.webhook.id)
+    assert webhook.failing_since is None and (waiting.tries, waiting.newest_tries) == (0, [])
     sending_by(pool, real)
     delivering.now += timedelta(seconds=5)
     await delivering.settle()
@@ -253,12 +259,12 @@ async def test_a_busy_name_lookup_counts_against_no_webhook(
 
 
 async def test_a_fault_of_the_sender_is_a_try_like_any_other(delivering: Delivering) -> None:
-    made = await delivering.make("http://127.0.0.1:9/", RUNNING)
+    created = await delivering.make("http://127.0.0.1:9/", RUNNING)
     await delivering.happen(None, 1)
     sending_by(delivering.pool, Failing(ValueError("a fault")))
     await delivering.settle()
     assert delivering.tries == 1
-    assert (await delivering.show(made.webhook.id)).failing_since is not None
-    (waiting,) = await log_of(delivering, made.webhook.id)
-    (tried,) = waiting.newest_tries
-    assert tried.detail == "The server could not send it. Tell the operator."
+    assert (await delivering.show(created.webhook.id)).failing_since is not None
+    (waiting,) = await log_of(delivering, created.webhook.id)
+    (failed_try,) = waiting.newest_tries
+    assert failed_try.detail == "The server could not send it. Tell the operator."

@@ -37,27 +37,27 @@ async def place(pool: Pool) -> None:
     await notify.notify_once(pool.services, 0)
 
 
-def numbers(found: list[EventView]) -> list[int]:
-    return [each.data["number"] for each in found]
+def numbers(events: list[EventView]) -> list[int]:
+    return [event.data["number"] for event in events]
 
 
 async def read_all(pool: Pool, limit: int) -> list[int]:
     """As a program would that comes again and again."""
-    found: list[int] = []
+    event_numbers: list[int] = []
     cursor = 0
     while True:
         page = await event_stream.page(pool.services, pool.alice, ALL, cursor, limit)
-        found += numbers(page.events)
+        event_numbers += numbers(page.events)
         cursor = int(page.next_cursor or "")
         if len(page.events) < limit:
-            return found
+            return event_numbers
 
 
 async def test_what_is_committed_late_is_not_missed(pool: Pool) -> None:
     """Its place is the smaller one: a reader stops before it, and the leader announces nothing."""
     await place(pool)
-    async with pool.services.database.transaction() as late:
-        await notify.record_events(late, about(pool, 1))
+    async with pool.services.database.transaction() as late_connection:
+        await notify.record_events(late_connection, about(pool, 1))
         await say(pool, 2)
         before = await notify.notify_once(pool.services, 0)
         assert (before.count, before.has_more) == (0, True), "it looks again soon"
@@ -91,8 +91,8 @@ async def test_the_leader_places_events_while_another_version_runs(pool: Pool) -
     await place(pool)
     assert await read_all(pool, 10) == [1, 2]
     await pool.sql("UPDATE instances SET seen_at = now() - interval '3 minutes'")
-    async with pool.services.database.transaction() as late:
-        await notify.record_events(late, about(pool, 3))
+    async with pool.services.database.transaction() as late_connection:
+        await notify.record_events(late_connection, about(pool, 3))
         await place(pool)
         await say(pool, 4)
         assert await read_all(pool, 10) == [1, 2, 4], "this one gets its place when it is inserted"
@@ -137,13 +137,14 @@ async def test_two_that_place_at_once_place_each_event_once(pool: Pool) -> None:
     assert await pool.sql("SELECT max(place) - min(place) FROM events") == 49
     assert await read_all(pool, 7) == list(range(50))
     ids = [
-        each.id for each in (await event_stream.page(pool.services, pool.alice, ALL, 0, 50)).events
+        event.id
+        for event in (await event_stream.page(pool.services, pool.alice, ALL, 0, 50)).events
     ]
     assert len(set(ids)) == 50
 
 
 async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
-    seen: list[int] = []
+    event_numbers: list[int] = []
     is_over = False
 
     async def read() -> None:
@@ -151,7 +152,7 @@ async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
         while True:
             was_over = is_over
             page = await event_stream.page(pool.services, pool.alice, ALL, cursor, 5)
-            seen.extend(numbers(page.events))
+            event_numbers.extend(numbers(page.events))
             cursor = int(page.next_cursor or "")
             if was_over and len(page.events) < 5:
                 return
@@ -164,43 +165,43 @@ async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
             await place(pool)
 
     reader = asyncio.create_task(read())
-    await asyncio.gather(*(write(100 * each) for each in range(3)))
+    await asyncio.gather(*(write(100 * writer) for writer in range(3)))
     await place(pool)
     is_over = True
     await reader
-    assert sorted(seen) == sorted(
-        [100 * each + number for each in range(3) for number in range(20)]
+    assert sorted(event_numbers) == sorted(
+        [100 * writer + number for writer in range(3) for number in range(20)]
     )
 
 
 async def test_some_are_asked_for_by_kind_by_task_and_from_the_end(pool: Pool) -> None:
-    one, other = await pool.submit(), await pool.submit()
+    first_task, other = await pool.submit(), await pool.submit()
     async with pool.services.database.transaction() as connection:
         await notify.record_events(
-            connection, *(about(pool, number, one.id) for number in range(5))
+            connection, *(about(pool, number, first_task.id) for number in range(5))
         )
     await place(pool)
 
-    async def asked(wanted: EventFilter) -> list[str]:
-        page = await event_stream.page(pool.services, pool.alice, wanted, 0, 100)
-        assert {each.task_name for each in page.events} <= {"hello.py"}
-        return [f"{each.kind} {each.task_id}" for each in page.events]
+    async def asked(event_filter: EventFilter) -> list[str]:
+        page = await event_stream.page(pool.services, pool.alice, event_filter, 0, 100)
+        assert {event.task_name for event in page.events} <= {"hello.py"}
+        return [f"{event.kind} {event.task_id}" for event in page.events]
 
-    queued = [f"task.queued {one.id}", f"task.queued {other.id}"]
+    queued = [f"task.queued {first_task.id}", f"task.queued {other.id}"]
     assert await asked(EventFilter((EventKind.TASK_QUEUED,))) == queued
     assert await asked(EventFilter(task_id=other.id)) == queued[1:]
-    assert await asked(EventFilter((EventKind.TASK_FINISHED,), one.id)) == []
-    only = EventFilter((EventKind.TASK_RUNNING,), one.id)
-    last = await event_stream.newest(pool.services, pool.alice, only, None, 2)
+    assert await asked(EventFilter((EventKind.TASK_FINISHED,), first_task.id)) == []
+    running_only = EventFilter((EventKind.TASK_RUNNING,), first_task.id)
+    last = await event_stream.newest(pool.services, pool.alice, running_only, None, 2)
     assert numbers(last.events) == [4, 3]
     older = await event_stream.newest(
-        pool.services, pool.alice, only, int(last.next_cursor or ""), 4
+        pool.services, pool.alice, running_only, int(last.next_cursor or ""), 4
     )
     assert numbers(older.events) == [2, 1, 0] and older.next_cursor is None
-    mine = await event_stream.page(pool.services, pool.bob, ALL, 0, 100)
-    assert mine.events == [], "what is somebody else's is not told"
+    foreign_page = await event_stream.page(pool.services, pool.bob, ALL, 0, 100)
+    assert foreign_page.events == [], "what is somebody else's is not told"
     assert (
-        await event_stream.page(pool.services, pool.bob, EventFilter(task_id=one.id), 0, 9)
+        await event_stream.page(pool.services, pool.bob, EventFilter(task_id=first_task.id), 0, 9)
     ).events == []
 
 
@@ -216,8 +217,8 @@ async def test_what_is_no_longer_kept_is_a_gap_to_whom_it_concerns(pool: Pool) -
         assert await event_list.delete_old(connection, timedelta(days=3), 100) == 0
         assert await event_list.delete_old(connection, timedelta(days=1), 2) == 2
         assert await event_list.delete_old(connection, timedelta(days=1), 100) == 1
-    late = await event_stream.page(pool.services, pool.alice, ALL, behind_first, 10)
-    assert late.gap is not None and numbers(late.events) == [4]
+    late_page = await event_stream.page(pool.services, pool.alice, ALL, behind_first, 10)
+    assert late_page.gap is not None and numbers(late_page.events) == [4]
     assert (await event_stream.page(pool.services, pool.alice, ALL, 0, 10)).gap is None, (
         "asks for all"
     )
@@ -235,31 +236,31 @@ async def test_a_stream_tells_where_it_is_then_what_happens_then_of_a_gap(pool: 
     await say(pool, 1)
     await place(pool)
     async with aclosing(_follow(pool.services, pool, None)) as stream:
-        here = await anext(stream)
-        assert here.content is None, "what was before is not told"
+        first_item = await anext(stream)
+        assert first_item.content is None, "what was before is not told"
         await say(pool, 2)
         await place(pool)
-        told = await anext(stream)
-        assert isinstance(told.content, EventView) and told.content.data == {"number": 2}
-    async with aclosing(_follow(pool.services, pool, here.position)) as stream:
+        item = await anext(stream)
+        assert isinstance(item.content, EventView) and item.content.data == {"number": 2}
+    async with aclosing(_follow(pool.services, pool, first_item.position)) as stream:
         await anext(stream)
-        again = await anext(stream)
-        assert again == told, "a stream that was cut goes on where it was"
+        repeated_item = await anext(stream)
+        assert repeated_item == item, "a stream that was cut goes on where it was"
     await pool.sql("UPDATE events SET created_at = now() - interval '2 days'")
     async with pool.services.database.transaction() as connection:
         await event_list.delete_old(connection, timedelta(days=1), 100)
-    async with aclosing(_follow(pool.services, pool, here.position)) as stream:
+    async with aclosing(_follow(pool.services, pool, first_item.position)) as stream:
         await anext(stream)
         gap = await anext(stream)
-        assert isinstance(gap.content, EventGap) and gap.position >= told.position
+        assert isinstance(gap.content, EventGap) and gap.position >= item.position
 
 
 async def test_a_quiet_stream_gives_signs_of_life_and_keeps_no_connection(pool: Pool) -> None:
     """More of them than there are connections, and their positions go on with what others do."""
     quick = _with(pool.services, follow_poll_seconds=0.05)
     streams = [_follow(quick, pool, None) for _ in range(30)]
-    first = [await anext(each) for each in streams]
-    waiting = [asyncio.ensure_future(anext(each)) for each in streams]
+    first = [await anext(stream) for stream in streams]
+    waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
     await asyncio.sleep(0)
     async with pool.services.database.transaction() as connection:
         event = Event(pool.bob, EventKind.NODE_ONLINE)
@@ -267,12 +268,12 @@ async def test_a_quiet_stream_gives_signs_of_life_and_keeps_no_connection(pool: 
     await place(pool)
     for _ in range(3):
         signs = await asyncio.wait_for(asyncio.gather(*waiting), 10)
-        waiting = [asyncio.ensure_future(anext(each)) for each in streams]
-    assert all(each.content is None for each in signs)
+        waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+    assert all(sign.content is None for sign in signs)
     assert signs[0].position > first[0].position
     pool.services.stopping.set()
-    ended = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
-    assert all(isinstance(each, StopAsyncIteration) or each.content is None for each in ended)  # type: ignore[union-attr]
+    last_items = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
+    assert all(isinstance(item, StopAsyncIteration) or item.content is None for item in last_items)  # type: ignore[union-attr]
 
 
 def _follow(

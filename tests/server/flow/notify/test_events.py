@@ -19,14 +19,19 @@ async def test_events_of_a_task_reach_from_the_queue_to_its_end(pool: Pool) -> N
     node = await pool.offer()
     task = await pool.submit(max_attempts=2)
     grant = await _granted(pool, node.node_id, task.id, await place(pool, node, task.id))
-    held = lease_of(grant)
+    held_lease = lease_of(grant)
     # Each is told once, however often it is reported.
-    for said in (Preparing(held), Preparing(held), Started(held), Started(held)):
-        await pool.report(node.node_id, said)
+    for change in (
+        Preparing(held_lease),
+        Preparing(held_lease),
+        Started(held_lease),
+        Started(held_lease),
+    ):
+        await pool.report(node.node_id, change)
     failure = done(grant, EndReason.EXIT_STATUS, exit_code=1)
     await pool.report(node.node_id, failure, failure)
-    again = await _granted(pool, node.node_id, task.id, await place(pool, node, task.id))
-    await pool.report(node.node_id, Started(lease_of(again)), done(again))
+    second_grant = await _granted(pool, node.node_id, task.id, await place(pool, node, task.id))
+    await pool.report(node.node_id, Started(lease_of(second_grant)), done(second_grant))
     assert await _told(pool, task.id) == [
         ("task.queued", "queued", None),
         ("attempt.granted", "granted", None),
@@ -43,14 +48,14 @@ async def test_events_of_a_task_reach_from_the_queue_to_its_end(pool: Pool) -> N
         ("attempt.ended", "succeeded", "completed"),
         ("task.finished", "succeeded", "completed"),
     ]
-    about = await pool.sql(
+    event_count = await pool.sql(
         "SELECT count(*) FROM events WHERE kind LIKE 'attempt.%' AND node_id = $1"
         " AND data->>'node_id' = $1 AND data->>'attempt_id' IN ($2, $3)",
         node.node_id,
         grant.attempt_id,
-        again.attempt_id,
+        second_grant.attempt_id,
     )
-    assert about == 7
+    assert event_count == 7
 
 
 async def test_a_readopted_attempt_is_reported(pool: Pool) -> None:
@@ -69,10 +74,12 @@ async def test_a_readopted_attempt_is_reported(pool: Pool) -> None:
 
 
 async def test_events_of_ranges_are_single_and_of_their_array_one(pool: Pool) -> None:
-    one, other = await pool.offer(), await pool.offer()
+    first_node, other = await pool.offer(), await pool.offer()
     task = await pool.submit(items=4)
-    first = await _granted(pool, one.node_id, task.id, await assign(pool, one, task.id, 0, 2))
-    await pool.report(one.node_id, Started(lease_of(first)))
+    first = await _granted(
+        pool, first_node.node_id, task.id, await assign(pool, first_node, task.id, 0, 2)
+    )
+    await pool.report(first_node.node_id, Started(lease_of(first)))
     second = await _granted(pool, other.node_id, task.id, await assign(pool, other, task.id, 2, 4))
     await pool.report(other.node_id, Started(lease_of(second)), succeeded(second, 2, 3))
     await pool.report(other.node_id, done(second))
@@ -92,14 +99,16 @@ async def test_events_of_ranges_are_single_and_of_their_array_one(pool: Pool) ->
 
 
 async def test_an_end_in_the_queue_has_its_reason(pool: Pool) -> None:
-    late = await pool.submit(start_within_seconds=60.0)
-    after = await pool.submit(after=(late.id,))
-    await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late.id)
+    late_task = await pool.submit(start_within_seconds=60.0)
+    after = await pool.submit(after=(late_task.id,))
+    await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late_task.id)
     await expire.expire_once(pool.services, pool.leads)
     await dependents.resolve_dependencies_once(pool.services, pool.leads)
-    called_off = await pool.submit()
-    await cancel.cancel(pool.services, pool.alice, called_off.id)
-    ends = [(await _told(pool, task_id))[-1] for task_id in (late.id, after.id, called_off.id)]
+    cancelled_task = await pool.submit()
+    await cancel.cancel(pool.services, pool.alice, cancelled_task.id)
+    ends = [
+        (await _told(pool, task_id))[-1] for task_id in (late_task.id, after.id, cancelled_task.id)
+    ]
     assert ends == [
         ("task.finished", "expired", "deadline"),
         ("task.finished", "cancelled", "dependency"),
@@ -134,6 +143,6 @@ async def _told(pool: Pool, task_id: TaskId) -> list[tuple[str, str, str | None]
         rows = await connection.fetch(statement, task_id)
     data: list[dict[str, Any]] = [msgspec.json.decode(row["data"]) for row in rows]
     return [
-        (row["kind"], said["state"], said.get("reason"))
-        for row, said in zip(rows, data, strict=True)
+        (row["kind"], event_data["state"], event_data.get("reason"))
+        for row, event_data in zip(rows, data, strict=True)
     ]

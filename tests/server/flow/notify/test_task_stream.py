@@ -19,14 +19,14 @@ pytestmark = pytest.mark.every_postgres
 
 async def test_logs_are_idempotent_by_offset_and_capped(pool: Pool) -> None:
     node_id, grant = await pool.started(log_bytes=1024)
-    held = lease_of(grant)
-    assert await pool.say(node_id, held, 0, "a", "b") == 2
-    assert await pool.say(node_id, held, 0, "a", "b", "c") == 3
-    assert await pool.say(node_id, held, 1, "b") == 3
+    held_lease = lease_of(grant)
+    assert await pool.say(node_id, held_lease, 0, "a", "b") == 2
+    assert await pool.say(node_id, held_lease, 0, "a", "b", "c") == 3
+    assert await pool.say(node_id, held_lease, 1, "b") == 3
     with pytest.raises(Conflict):
-        await pool.say(node_id, held, 9, "gap")
+        await pool.say(node_id, held_lease, 9, "gap")
     with pytest.raises(TooLarge):
-        await pool.say(node_id, held, 3, "x" * 100_000)
+        await pool.say(node_id, held_lease, 3, "x" * 100_000)
     page = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 1)
     assert [piece.text for piece in page.pieces] == ["b", "c"]
     assert (page.next_offset, page.complete) == (3, False)
@@ -71,23 +71,25 @@ async def test_a_log_on_another_instance_is_reported_as_such(pool: Pool, tmp_pat
 
 async def test_following_sees_every_state_and_every_piece_and_resumes(pool: Pool) -> None:
     node_id, grant = await pool.started()
-    held = lease_of(grant)
-    seen: list[str] = []
+    held_lease = lease_of(grant)
+    descriptions: list[str] = []
     position = task_stream.StreamPosition()
     stream = task_stream.follow(pool.services, pool.alice, grant.task_id, position)
-    await pool.say(node_id, held, 0, "one")
-    async for followed in stream:
-        seen.append(_told(followed))
-        position = followed.position
-        if seen[-1] == "one":
+    await pool.say(node_id, held_lease, 0, "one")
+    async for item in stream:
+        descriptions.append(_told(item))
+        position = item.position
+        if descriptions[-1] == "one":
             break
     await stream.aclose()  # type: ignore[attr-defined]
-    await pool.say(node_id, held, 1, "two")
+    await pool.say(node_id, held_lease, 1, "two")
     await pool.report(node_id, done(grant))
     position = task_stream.parse_position(str(position))
-    async for followed in task_stream.follow(pool.services, pool.alice, grant.task_id, position):
-        seen.append(_told(followed))
-    assert seen == ["running", "one", "two", "succeeded"], "where it runs, before its output"
+    async for item in task_stream.follow(pool.services, pool.alice, grant.task_id, position):
+        descriptions.append(_told(item))
+    assert descriptions == ["running", "one", "two", "succeeded"], (
+        "where it runs, before its output"
+    )
 
 
 async def test_a_follower_sees_that_the_node_is_silent_and_when_the_task_goes_elsewhere(
@@ -100,10 +102,10 @@ async def test_a_follower_sees_that_the_node_is_silent_and_when_the_task_goes_el
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - make_interval(secs => $1)", overdue)
     position = task_stream.StreamPosition(view.version)
     stream = task_stream.follow(pool.services, pool.alice, grant.task_id, position)
-    followed = await anext(stream)
+    item = await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]
-    assert isinstance(followed.event, FollowedState), "though its version is the same"
-    silence = followed.event.task.silence
+    assert isinstance(item.event, FollowedState), "though its version is the same"
+    silence = item.event.task.silence
     assert silence is not None
     assert silence.since == await pool.sql("SELECT heartbeat_at FROM nodes")
     assert silence.until == await pool.sql("SELECT lease_expires_at FROM attempts")
@@ -114,15 +116,15 @@ async def test_a_follower_sees_that_the_node_is_silent_and_when_the_task_goes_el
 async def test_followers_are_woken_by_the_outbox(pool: Pool) -> None:
     task = await pool.submit()
     async with pool.services.live.listen(f"task:{task.id}") as listener:
-        told = await notify.notify_once(pool.services, 0)
-        assert told.count == 1
+        batch = await notify.notify_once(pool.services, 0)
+        assert batch.count == 1
         assert await listener.wait(10)
-        assert await notify.notify_once(pool.services, 0) == told, "it ended before the mark"
+        assert await notify.notify_once(pool.services, 0) == batch, "it ended before the mark"
         assert await listener.wait(10)
-    nothing = notify.OutboxBatch(0, told.place, False)
-    assert await notify.notify_once(pool.services, told.place) == nothing
-    await notify.record_announced(pool.services, told.place)
-    assert await notify.notify_once(pool.services, 0) == nothing, "all is noted"
+    empty_batch = notify.OutboxBatch(0, batch.place, False)
+    assert await notify.notify_once(pool.services, batch.place) == empty_batch
+    await notify.record_announced(pool.services, batch.place)
+    assert await notify.notify_once(pool.services, 0) == empty_batch, "all is noted"
 
 
 async def test_following_sees_the_end_of_an_attempt_that_failed(pool: Pool) -> None:
@@ -135,12 +137,12 @@ async def test_following_sees_the_end_of_an_attempt_that_failed(pool: Pool) -> N
     (second,) = await pool.fetch(node_id)
     await pool.say(node_id, lease_of(second), 0, "three")
     await pool.report(node_id, done(second))
-    seen = task_stream.follow(pool.services, pool.alice, grant.task_id, position)
-    assert [_told(each) async for each in seen] == ["two", "three"]
+    followed_items = task_stream.follow(pool.services, pool.alice, grant.task_id, position)
+    assert [_told(item) async for item in followed_items] == ["two", "three"]
 
 
-def _told(followed: task_stream.TaskStreamItem) -> str:
-    match followed.event:
+def _told(item: task_stream.TaskStreamItem) -> str:
+    match item.event:
         case FollowedState(task):
             return task.state.value
         case FollowedLog(page):

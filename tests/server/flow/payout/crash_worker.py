@@ -94,13 +94,13 @@ def main() -> None:
             _say({"pid": pid, "ready": bool(ready)})
         else:
             with os.fdopen(reading) as file:
-                told = file.read()
+                step_count = file.read()
             _, status = os.waitpid(pid, 0)
-            _say({"killed": os.WIFSIGNALED(status), "steps": int(told or 0)})
+            _say({"killed": os.WIFSIGNALED(status), "steps": int(step_count or 0)})
 
 
-def _say(answer: dict[str, Any]) -> None:
-    print(json.dumps(answer), flush=True)
+def _say(message: dict[str, Any]) -> None:
+    print(json.dumps(message), flush=True)
 
 
 def _run(task: WorkerTask, writing: int) -> None:
@@ -145,13 +145,13 @@ async def _serve(task: WorkerTask, counter: StepCounter) -> None:
     live = InProcessLive()
     services = _services(task, database, live)
     async with database.transaction() as connection:
-        leads = await leader.acquire_or_renew(connection, "me", 3600)
-    assert leads is not None
+        leadership = await leader.acquire_or_renew(connection, "me", 3600)
+    assert leadership is not None
     for _ in range(_ROUNDS):
-        await close_epoch(services, leads)
+        await close_epoch(services, leadership)
         if task.is_epoch_only:
             break
-        await follow_chain(services, leads)
+        await follow_chain(services, leadership)
         head = int(anvil.ask("eth_blockNumber"), 16)
         async with database.statement() as connection:
             if await connection.fetchval(_IS_DONE, head - task.chain.confirmations):
@@ -164,17 +164,17 @@ async def _serve(task: WorkerTask, counter: StepCounter) -> None:
 
 def _services(task: WorkerTask, database: Database, live: InProcessLive) -> Services:
     directory = Path(task.directory)
-    chosen = flow_settings(directory)
+    service_settings = flow_settings(directory)
     treasury = TreasuryClient(directory / "treasury" / "socket")
     return Services(
-        chosen,
+        service_settings,
         database,
         live,
         DirectoryBlobs(directory / "blobs"),
         keys=derive_keys(b"secret" * 6),
         vault=Vault(GivenKeys("the tests", KeyRing([bytes(32)]))),
         origins=("http://127.0.0.1:8470",),
-        limiter=Limiter(live, chosen),
+        limiter=Limiter(live, service_settings),
         contract_wallets=ContractWallets({}),
         authority_pem=None,
         outward=GuardedSender(read_allowed(["127.0.0.1"]), 2.0),

@@ -97,13 +97,13 @@ class PayingPool:
             _, grant = await self.pool.started()
             attempt = grant.attempt_id
         await self.pool.give(self.pool.alice, amount_micro)
-        sides = (
+        postings = (
             LedgerSide(self.pool.alice, EntryKind.CHARGE, Purse.AVAILABLE, -amount_micro),
             LedgerSide(account_id, EntryKind.REWARD, Purse.AVAILABLE, amount_micro),
         )
         number = await self.pool.sql("SELECT count(*) FROM ledger_entries")
         async with services.database.transaction() as connection:
-            await ledger.append_many(connection, [Movement(sides, attempt, slice=number + 1)])
+            await ledger.append_many(connection, [Movement(postings, attempt, slice=number + 1)])
 
     async def close_epoch(self) -> None:
         await close_epoch(self.pool.services, self.pool.leads)
@@ -129,9 +129,9 @@ class PayingPool:
         """Returns what the contract paid."""
         wallet = Wallet(name).address
         before = self.rig.balance(wallet)
-        found = await find_proof(self.pool.services, wallet)
-        assert found is not None
-        call = claim_call(self.rig.address, found.leaf, found.root, found.proof)
+        proof = await find_proof(self.pool.services, wallet)
+        assert proof is not None
+        call = claim_call(self.rig.address, proof.leaf, proof.root, proof.proof)
         self.rig.rpc.send(call, key)
         return self.rig.balance(wallet) - before
 
@@ -173,8 +173,8 @@ class PayingPool:
         ids = await self.pool.sql("SELECT array_agg(id) FROM accounts")
         async with self.pool.services.database.transaction() as connection:
             scope = SnapshotScope(account_ids=ids)
-            found = find_violations(await invariant_snapshot.sample(connection, scope))
-        assert not found, found
+            violations = find_violations(await invariant_snapshot.sample(connection, scope))
+        assert not violations, violations
 
 
 @asynccontextmanager

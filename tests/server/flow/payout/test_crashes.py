@@ -57,9 +57,9 @@ class CrashingPool:
 
     def start_treasury(self, kill_at: int = 0) -> None:
         self.end_treasury(signal.SIGKILL)
-        answer = self._ask(replace(self.task, is_treasury=True, kill_at=kill_at))
-        assert answer["ready"]
-        self._treasury = answer["pid"]
+        response = self._ask(replace(self.task, is_treasury=True, kill_at=kill_at))
+        assert response["ready"]
+        self._treasury = response["pid"]
 
     def end_treasury(self, number: int) -> None:
         """A child of the worker, which waits for it: so its pid is its own until then."""
@@ -72,8 +72,8 @@ class CrashingPool:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(msgspec.json.encode(task) + b"\n")
         self.process.stdin.flush()
-        answer: dict[str, Any] = msgspec.json.decode(self.process.stdout.readline())
-        return answer
+        response: dict[str, Any] = msgspec.json.decode(self.process.stdout.readline())
+        return response
 
     async def survive(
         self, prepare: Callable[[int], Awaitable[None]], times: int, **changes: Any

@@ -115,8 +115,8 @@ async def test_an_instance_that_no_longer_leads_credits_nothing(paying: PayingPo
 
 
 async def halted(paying: PayingPool) -> str | None:
-    found: str | None = await paying.pool.sql("SELECT halted_because FROM chain_contracts")
-    return found
+    reason: str | None = await paying.pool.sql("SELECT halted_because FROM chain_contracts")
+    return reason
 
 
 async def test_a_deep_reorganisation_stops_crediting_and_takes_nothing_back(
@@ -148,7 +148,7 @@ async def firing(paying: PayingPool) -> set[AlertName]:
     services = paying.pool.services
     observed = await observe_pool(services, LeaderMemory(services), LeaderFindings())
     limits = limits_of(services.settings)
-    return {each.name for each in find_conditions(observed, limits, services.clock.now())}
+    return {condition.name for condition in find_conditions(observed, limits, services.clock.now())}
 
 
 async def test_a_shallow_reorganisation_is_not_noticed(paying: PayingPool) -> None:

@@ -49,9 +49,9 @@ class ChainHistory(MoneyHistory):
     async def claim(self) -> None:
         """By anyone; refused if there is nothing, or if another root has become current."""
         wallet = Wallet(self.random.choice(("bob", "carol"))).address
-        found = await find_proof(self.pool.services, wallet)
-        if found is not None:
-            call = claim_call(self.paying.rig.address, found.leaf, found.root, found.proof)
+        proof = await find_proof(self.pool.services, wallet)
+        if proof is not None:
+            call = claim_call(self.paying.rig.address, proof.leaf, proof.root, proof.proof)
             self.paying.rig.rpc.send(call, STRANGER)
 
     async def check(self) -> None:

@@ -42,9 +42,9 @@ async def restored(paying: PayingPool, backup: FileBackup, url: str) -> AsyncIte
     before = paying.pool.services
     paying.pool.services = replace(before, database=database)
     async with database.transaction() as connection:
-        leads = await leader.acquire_or_renew(connection, "restored", 3600)
-    assert leads is not None
-    paying.pool.leads = leads
+        leadership = await leader.acquire_or_renew(connection, "restored", 3600)
+    assert leadership is not None
+    paying.pool.leads = leadership
     try:
         yield
     finally:
@@ -52,9 +52,9 @@ async def restored(paying: PayingPool, backup: FileBackup, url: str) -> AsyncIte
         await database.close()
 
 
-@pytest.mark.parametrize("taken", ["before the epoch", "planned", "proposed", "accepted"])
+@pytest.mark.parametrize("backup_moment", ["before the epoch", "planned", "proposed", "accepted"])
 async def test_an_older_backup_cannot_pay_twice(
-    paying: PayingPool, other: str, tmp_path: Path, taken: str
+    paying: PayingPool, other: str, tmp_path: Path, backup_moment: str
 ) -> None:
     carol = await paying.add_wallet("carol")
     paying.rig.deposit(1000 * CREDIT, Wallet("alice").address)
@@ -64,7 +64,7 @@ async def test_an_older_backup_cannot_pay_twice(
     backup = FileBackup(tmp_path / "backup.potluck", None)
 
     async def back_up(moment: str) -> None:
-        if moment == taken:
+        if moment == backup_moment:
             blobs = paying.pool.services.blobs
             await make_backup(paying.database_url, blobs, backup, BackupOptions(), lambda *_: None)
 
@@ -83,7 +83,7 @@ async def test_an_older_backup_cannot_pay_twice(
     await paying.round()
     async with restored(paying, backup, other), own_treasury(paying, other):
         await paying.round(3)
-        if taken == "before the epoch":
+        if backup_moment == "before the epoch":
             # The ledger does not know the root that the contract has.
             assert await paying.pool.sql("SELECT halted_because FROM chain_contracts")
             await paying.close_epoch()

@@ -32,8 +32,8 @@ async def funded(paying: PayingPool, micro: int = 7 * CREDIT) -> AccountId:
 
 
 async def read(paying: PayingPool, column: str) -> str | None:
-    found: str | None = await paying.pool.sql(f"SELECT {column} FROM chain_contracts")
-    return found
+    column_value: str | None = await paying.pool.sql(f"SELECT {column} FROM chain_contracts")
+    return column_value
 
 
 async def test_a_contract_that_replaces_another_pays_only_what_is_new(paying: PayingPool) -> None:

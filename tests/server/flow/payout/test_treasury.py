@@ -169,9 +169,9 @@ async def test_a_role_that_can_only_read_is_enough(paying: PayingPool) -> None:
     request = await planned(paying)
     (statements,) = re.findall(r"```sql\n(.*?)```", (DOCS / "money.md").read_text(), re.DOTALL)
     role = f"potluck_treasury_{secrets.token_hex(4)}"
-    made = statements.replace("potluck_treasury", role).replace("…", "secret")
+    role_statements = statements.replace("potluck_treasury", role).replace("…", "secret")
     async with paying.pool.services.database.transaction() as connection:
-        await connection.execute(made)
+        await connection.execute(role_statements)
     parts = urlsplit(paying.database_url)
     url = parts._replace(netloc=f"{role}:secret@{parts.netloc.rpartition('@')[2]}").geturl()
     directory = paying.directory / "reader"

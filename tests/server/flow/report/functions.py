@@ -18,10 +18,10 @@ SPEC = FunctionSpec("double", Value(b"code"), Value(b"inputs"), "3.11")
 
 
 def function(**changes: Any) -> TaskRequest:
-    wanted = {k: changes.pop(k) for k in list(changes) if k in Requirements.__struct_fields__}
+    requirements = {k: changes.pop(k) for k in list(changes) if k in Requirements.__struct_fields__}
     limits = {k: changes.pop(k) for k in list(changes) if k in Limits.__struct_fields__}
     spec = changes.pop("spec", SPEC)
-    return TaskRequest(spec, None, Requirements(**wanted), Limits(**limits), **changes)
+    return TaskRequest(spec, None, Requirements(**requirements), Limits(**limits), **changes)
 
 
 async def call(pool: Pool, **changes: Any) -> TaskView:
@@ -30,8 +30,10 @@ async def call(pool: Pool, **changes: Any) -> TaskView:
 
 def returned(grant: Grant, start: int, end: int, values: Value | None = None) -> ItemsDone:
     """Each item gave its own number, unless it is said."""
-    own = Value(item_file.pack([str(item).encode() for item in range(start, end)]))
-    return ItemsDone(lease_of(grant), returned=(ReturnedItems(start, end, 0.0, values or own),))
+    packed_items = Value(item_file.pack([str(item).encode() for item in range(start, end)]))
+    return ItemsDone(
+        lease_of(grant), returned=(ReturnedItems(start, end, 0.0, values or packed_items),)
+    )
 
 
 def raised(grant: Grant, item: int, error: bytes = b"an error") -> ItemsDone:
@@ -45,9 +47,12 @@ def gave(grant: Grant, data: bytes, reason: EndReason = EndReason.COMPLETED) -> 
 
 
 async def ask(pool: Pool, task_id: TaskId, behind: int = 0, wait: float = 0.0) -> list[TaskResult]:
-    asked = AskResults((Wanted(task_id, behind),), wait)
-    return (await result_poll.wait_for_results(pool.services, pool.alice, asked)).results
+    request = AskResults((Wanted(task_id, behind),), wait)
+    return (await result_poll.wait_for_results(pool.services, pool.alice, request)).results
 
 
 def shown(pieces: list[ResultPiece]) -> list[tuple[int, int, bytes, bool]]:
-    return [(each.start, each.end, each.value.data, each.is_error) for each in pieces]
+    return [
+        (result_piece.start, result_piece.end, result_piece.value.data, result_piece.is_error)
+        for result_piece in pieces
+    ]

@@ -79,7 +79,7 @@ async def test_they_are_deleted_with_the_log(pool: Pool) -> None:
     settings = replace(pool.services.settings, keep_results_seconds=0.0)
     await garbage.clear_tasks(replace(pool.services, settings=settings))
     assert {bad.last_lines for bad in await failures(pool, task.id)} == {""}
-    assert {each.last_lines for each in (await pool.task(task.id)).attempts} == {""}
+    assert {attempt.last_lines for attempt in (await pool.task(task.id)).attempts} == {""}
 
 
 async def test_a_rotation_reaches_them(pool: Pool) -> None:
@@ -88,11 +88,11 @@ async def test_a_rotation_reaches_them(pool: Pool) -> None:
     node, task = await filed.offer(), await filed.submit(items=1, max_attempts=1)
     grant = await give(filed, node, task.id, 0, 1)
     await filed.report(node.node_id, failed_item(grant, 0), failed(grant))
-    begun = await rotation.begin(filed.services, filed.alice)
-    assert begun.remaining == 3, "the spec, the attempt and the item"
+    rotation_status = await rotation.begin(filed.services, filed.alice)
+    assert rotation_status.remaining == 3, "the spec, the attempt and the item"
     assert (await rotation.rewrite(filed.services, filed.alice)).rewritten == 3
     used = "SELECT array_agg(DISTINCT encode(last_lines_by, 'hex')) FROM "
     for table in ("attempts", "failed_items"):
-        assert await filed.sql(used + table) == [begun.key_id]
+        assert await filed.sql(used + table) == [rotation_status.key_id]
     (bad,) = await failures(filed, task.id)
     assert bad.last_lines == LINES

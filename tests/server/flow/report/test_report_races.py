@@ -24,12 +24,12 @@ async def test_everything_at_once_keeps_every_invariant(pool: Pool) -> None:
     nodes = [(await pool.offer(devices=4, price_micro_per_hour=1000)).node_id for _ in range(NODES)]
     tasks = [(await pool.submit(run_seconds=60.0)).id for _ in range(TASKS)]
     finished: set[TaskId] = set()
-    everybody = [
+    calls = [
         _planner(pool, finished),
         *(_provider(pool, node_id, finished) for node_id in nodes),
         _canceller(pool, tasks, finished),
     ]
-    await asyncio.wait_for(asyncio.gather(*everybody), 60)
+    await asyncio.wait_for(asyncio.gather(*calls), 60)
     await pool.check()
 
 
@@ -53,10 +53,10 @@ async def _canceller(pool: Pool, tasks: list[TaskId], finished: set[TaskId]) -> 
 async def _provider(pool: Pool, node_id: NodeId, finished: set[TaskId]) -> None:
     while len(finished) < TASKS:
         grants = await pool.fetch(node_id)
-        held = [lease_of(grant) for grant in grants]
+        held_lease = [lease_of(grant) for grant in grants]
         await asyncio.gather(
             *(_run(pool, node_id, grant, finished) for grant in grants),
-            *(pool.beat(node_id, *held) for _ in range(4)),
+            *(pool.beat(node_id, *held_lease) for _ in range(4)),
         )
 
 
@@ -70,15 +70,15 @@ async def _run(pool: Pool, node_id: NodeId, grant: Grant, finished: set[TaskId])
 async def test_the_same_chunk_twice_at_once_is_one_chunk(pool: Pool) -> None:
     """A retry after a time-out meets the first try, and may carry more than that did."""
     node_id, grant = await pool.started()
-    held = lease_of(grant)
-    answers = await asyncio.gather(
-        pool.say(node_id, held, 0, "a", "b", "c"),
-        pool.say(node_id, held, 0, "a"),
-        pool.say(node_id, held, 0, "a", "b"),
-        pool.say(node_id, held, 0, "a", "b", "c", "d"),
+    held_lease = lease_of(grant)
+    counts = await asyncio.gather(
+        pool.say(node_id, held_lease, 0, "a", "b", "c"),
+        pool.say(node_id, held_lease, 0, "a"),
+        pool.say(node_id, held_lease, 0, "a", "b"),
+        pool.say(node_id, held_lease, 0, "a", "b", "c", "d"),
     )
-    have = max(answers)
-    assert await pool.say(node_id, held, 0, "a", "b", "c", "d", "e") == 5
+    have = max(counts)
+    assert await pool.say(node_id, held_lease, 0, "a", "b", "c", "d", "e") == 5
     for offset in range(6):
         page = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, offset)
         assert "".join(piece.text for piece in page.pieces) == "abcde"[offset:], (offset, have)
@@ -95,6 +95,8 @@ async def test_two_cancellations_and_a_report_agree(pool: Pool) -> None:
         pool.report(node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1)),
         return_exceptions=True,
     )
-    assert all(isinstance(each, Conflict) or not isinstance(each, Exception) for each in outcomes)
+    assert all(
+        isinstance(outcome, Conflict) or not isinstance(outcome, Exception) for outcome in outcomes
+    )
     assert (await pool.task(grant.task_id)).state.is_final
     await pool.check()

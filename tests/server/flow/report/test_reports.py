@@ -23,13 +23,17 @@ TASKS = 12
 
 async def test_starts_and_ends_of_many_are_a_transaction_each(pool: Pool) -> None:
     node_id, grants = await _busy_node(pool)
-    said = [report for grant in grants for report in (Started(lease_of(grant)), done(grant))]
-    assert await pool.report(node_id, *said) == ["accepted"] * (2 * TASKS)
+    node_reports = [
+        report for grant in grants for report in (Started(lease_of(grant)), done(grant))
+    ]
+    assert await pool.report(node_id, *node_reports) == ["accepted"] * (2 * TASKS)
     states = "SELECT count(*) FROM tasks WHERE state = 'succeeded'"
     assert await pool.sql(states) == TASKS
     assert await pool.sql("SELECT count(DISTINCT xmin::text) FROM attempts") == 1
-    told = "SELECT count(DISTINCT xmin::text) FROM events WHERE kind = 'attempt.running'"
-    assert await pool.sql(told) == 1
+    count_transactions = (
+        "SELECT count(DISTINCT xmin::text) FROM events WHERE kind = 'attempt.running'"
+    )
+    assert await pool.sql(count_transactions) == 1
     await pool.check()
 
 
@@ -37,23 +41,23 @@ async def test_each_has_its_own_answer_in_its_own_place(pool: Pool) -> None:
     """Forged, somebody else's, odd, cancelled, repeated, different, lost: among good ones."""
     node_id, grants = await _busy_node(pool)
     other = await pool.offer()
-    good, forged, odd, gone, repeated, changed, lost, *rest = grants
-    await cancel.cancel(pool.services, pool.alice, gone.task_id)
+    good, forged, odd, cancelled_grant, repeated, changed, lost_grant, *other_grants = grants
+    await cancel.cancel(pool.services, pool.alice, cancelled_grant.task_id)
     assert await pool.report(node_id, done(repeated), done(changed)) == ["accepted"] * 2
-    await _lose(pool, lost)
+    await _lose(pool, lost_grant)
     codes = await pool.report(
         node_id,
         Preparing(lease_of(good)),
         done(replace(forged, token="x" * 43)),
         done(odd, EndReason.POISON),
         Started(lease_of(good)),
-        done(gone),
+        done(cancelled_grant),
         done(repeated),
         done(changed, EndReason.EXIT_STATUS, exit_code=1),
-        done(lost),
+        done(lost_grant),
         done(good),
         done(good),
-        *(done(each) for each in rest),
+        *(done(grant) for grant in other_grants),
     )
     assert codes == [
         "accepted",
@@ -66,18 +70,18 @@ async def test_each_has_its_own_answer_in_its_own_place(pool: Pool) -> None:
         "accepted",
         "accepted",
         "accepted",
-        *["accepted"] * len(rest),
+        *["accepted"] * len(other_grants),
     ]
     assert await pool.report(other.node_id, done(forged), done(odd)) == ["stale_lease"] * 2
-    assert (await pool.task(lost.task_id)).state is TaskState.SUCCEEDED
+    assert (await pool.task(lost_grant.task_id)).state is TaskState.SUCCEEDED
     await pool.check()
 
 
 async def test_one_request_does_a_bounded_amount_of_work(pool: Pool) -> None:
     """The rest is to be sent again, and nothing overtakes it."""
-    node_id, (gone, good, *_) = await _busy_node(pool)
-    await cancel.cancel(pool.services, pool.alice, gone.task_id)
-    stale = [Started(lease_of(gone))] * 100
+    node_id, (cancelled_grant, good, *_) = await _busy_node(pool)
+    await cancel.cancel(pool.services, pool.alice, cancelled_grant.task_id)
+    stale = [Started(lease_of(cancelled_grant))] * 100
     later = ["unavailable"] * (100 - MOST_ALONE)
     assert await pool.report(node_id, *stale) == ["stale_lease"] * MOST_ALONE + later
     assert (await pool.report(node_id, *stale, done(good)))[-1] == "unavailable"
@@ -95,8 +99,8 @@ async def test_reports_that_are_repeated_or_prepare_need_no_transaction_each(
     assert await pool.sql("SELECT count(*) FROM attempts WHERE state = 'preparing'") == TASKS
     for _ in range(2):
         assert await pool.report(node_id, *map(done, grants)) == ["accepted"] * TASKS
-    ended = [done(grant, EndReason.EXIT_STATUS, exit_code=1) for grant in grants]
-    assert await pool.report(node_id, *ended) == ["conflict", *["unavailable"] * (TASKS - 1)]
+    ends = [done(grant, EndReason.EXIT_STATUS, exit_code=1) for grant in grants]
+    assert await pool.report(node_id, *ends) == ["conflict", *["unavailable"] * (TASKS - 1)]
     await pool.check()
 
 
@@ -124,13 +128,13 @@ async def test_one_that_can_not_be_written_fails_alone(pool: Pool) -> None:
         "CREATE TRIGGER broken BEFORE UPDATE ON tasks FOR EACH ROW"
         f" WHEN (NEW.id = '{bad.task_id}') EXECUTE FUNCTION broken()"
     )
-    told = await asyncio.gather(
+    codes = await asyncio.gather(
         pool.report(node_id, *(done(grant) for grant in grants)), return_exceptions=True
     )
-    assert isinstance(told[0], Exception), "the caller is told that something is wrong"
+    assert isinstance(codes[0], Exception), "the caller is told that something is wrong"
     assert (await pool.task(grants[0].task_id)).state is TaskState.SUCCEEDED
     await pool.sql("DROP TRIGGER broken ON tasks")
-    assert await pool.report(node_id, *(done(each) for each in grants)) == ["accepted"] * TASKS
+    assert await pool.report(node_id, *(done(grant) for grant in grants)) == ["accepted"] * TASKS
     await pool.check()
 
 
@@ -140,7 +144,7 @@ async def test_ranges_of_one_array_end_one_after_the_other(pool: Pool) -> None:
     task = await pool.submit(items=4)
     first = await give(pool, node, task.id, 0, 2)
     await pool.plan()
-    (second,) = [each for each in await pool.fetch(node.node_id) if each != first]
+    (second,) = [grant for grant in await pool.fetch(node.node_id) if grant != first]
     assert second.task_id == task.id
     items = [item for part in second.items for item in range(part.start, part.end)]
     await pool.report(node.node_id, Started(lease_of(second)))
@@ -155,7 +159,7 @@ async def test_ranges_of_one_array_end_one_after_the_other(pool: Pool) -> None:
 
 async def test_all_that_is_said_of_a_range_is_one_transaction_and_one_history(pool: Pool) -> None:
     """Told at once as if it had been told bit by bit; what is left of a range goes back."""
-    told = []
+    histories = []
     for is_whole in (True, False):
         node = await pool.offer()
         task = await pool.submit(items=4)
@@ -166,16 +170,16 @@ async def test_all_that_is_said_of_a_range_is_one_transaction_and_one_history(po
             succeeded(grant, 1, 2),
             done(grant, EndReason.NODE_LEFT),
         ]
-        for said in [bits] if is_whole else [[each] for each in bits]:
-            assert set(await pool.report(node.node_id, *said)) == {"accepted"}
+        for batch in [bits] if is_whole else [[bit] for bit in bits]:
+            assert set(await pool.report(node.node_id, *batch)) == {"accepted"}
         after = await pool.task(task.id)
         assert after.items is not None
         kinds = "SELECT array_agg(kind ORDER BY id) FROM events WHERE task_id = $1"
-        told.append((after.state, after.items, await pool.sql(kinds, task.id)))
+        histories.append((after.state, after.items, await pool.sql(kinds, task.id)))
         assert (after.items.succeeded, after.items.pending) == (3, 1)
         await cancel.cancel(pool.services, pool.alice, task.id)
         await pool.check()
-    assert told[0] == told[1]
+    assert histories[0] == histories[1]
 
 
 async def test_batches_of_two_nodes_and_cancellations_do_not_wait_in_a_circle(pool: Pool) -> None:
@@ -212,32 +216,32 @@ async def _cancel(pool: Pool, task_id: TaskId) -> None:
 
 
 async def _lose(pool: Pool, grant: Grant) -> None:
-    late = "UPDATE attempts SET lease_expires_at = now() WHERE id = $1"
-    await pool.sql(late, grant.attempt_id)
+    expire_lease = "UPDATE attempts SET lease_expires_at = now() WHERE id = $1"
+    await pool.sql(expire_lease, grant.attempt_id)
     assert await expire.expire_once(pool.services, pool.leads) == 1
 
 
 async def test_a_nodes_ends_are_counted_for_and_against_it(pool: Pool) -> None:
     """Outcomes for it, losses against it; not what never reached it, or the server's silence."""
     node_id, grants = await _busy_node(pool)
-    good, bad, restarted, left, silent, called_off, lost, *_ = grants
+    good, bad, restarted, left_grant, silent, cancelled_grant, lost_grant, *_ = grants
     await pool.report(
         node_id,
         done(good),
         done(bad, EndReason.EXIT_STATUS, exit_code=1),
         done(restarted, EndReason.NODE_RESTARTED),
-        done(left, EndReason.NODE_LEFT),
+        done(left_grant, EndReason.NODE_LEFT),
         done(silent, EndReason.SILENCE),
     )
-    await cancel.cancel(pool.services, pool.alice, called_off.task_id)
-    await _lose(pool, lost)
+    await cancel.cancel(pool.services, pool.alice, cancelled_grant.task_id)
+    await _lose(pool, lost_grant)
     assert await _counted(pool, node_id) == [2, 3]
-    await pool.beat(node_id, lease_of(lost))
+    await pool.beat(node_id, lease_of(lost_grant))
     assert await _counted(pool, node_id) == [2, 2], "it was not lost after all"
     await pool.check()
 
 
 async def _counted(pool: Pool, node_id: NodeId) -> list[int]:
     counts = "SELECT ARRAY[finished_attempts, lost_attempts] FROM nodes WHERE id = $1"
-    found: list[int] = await pool.sql(counts, node_id)
-    return found
+    node_counts: list[int] = await pool.sql(counts, node_id)
+    return node_counts

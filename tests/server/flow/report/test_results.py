@@ -33,17 +33,19 @@ async def test_a_call_gives_its_value_with_its_end(pool: Pool) -> None:
     await pool.plan()
     (grant,) = await pool.fetch(node.node_id)
     waits = asyncio.create_task(ask(patient(pool), task.id, wait=30.0))
-    said = Started(lease_of(grant)), gave(grant, b"42")
-    assert await pool.report(node.node_id, *said) == ["accepted"] * 2
+    node_reports = Started(lease_of(grant)), gave(grant, b"42")
+    assert await pool.report(node.node_id, *node_reports) == ["accepted"] * 2
     assert await pool.report(node.node_id, gave(grant, b"42")) == ["accepted"], "said once more"
     async with asyncio.timeout(5):
-        (found,) = await waits
-    assert (found.state, found.behind, found.has_more) == (TaskState.SUCCEEDED, 1, False)
-    assert shown(found.pieces) == [(0, 1, b"42", False)]
-    assert found.pieces[0].node_id == node.node_id
-    assert found.pieces[0].wallet == Wallet("bob").address
-    (again,) = await ask(pool, task.id, behind=1)
-    assert (again.state, again.pieces) == (TaskState.SUCCEEDED, []), "what is over is always told"
+        (result,) = await waits
+    assert (result.state, result.behind, result.has_more) == (TaskState.SUCCEEDED, 1, False)
+    assert shown(result.pieces) == [(0, 1, b"42", False)]
+    assert result.pieces[0].node_id == node.node_id
+    assert result.pieces[0].wallet == Wallet("bob").address
+    (later_result,) = await ask(pool, task.id, behind=1)
+    assert (later_result.state, later_result.pieces) == (TaskState.SUCCEEDED, []), (
+        "what is over is always told"
+    )
     assert await pool.report(node.node_id, gave(grant, b"43")) == ["conflict"]
     await pool.check()
 
@@ -58,16 +60,16 @@ async def test_what_is_said_of_one_attempt_is_one_transaction(pool: Pool) -> Non
         "invalid_input",
     ]
     assert (await pool.task(task.id)).state is TaskState.RUNNING, "one does not fail for another"
-    said = Started(lease_of(grant)), gave(grant, b"1")
-    assert await pool.report(node.node_id, *said) == ["accepted"] * 2
-    again = await call(pool)
+    node_reports = Started(lease_of(grant)), gave(grant, b"1")
+    assert await pool.report(node.node_id, *node_reports) == ["accepted"] * 2
+    second_task = await call(pool)
     await pool.plan()
     (grant,) = await pool.fetch(node.node_id)
-    said = Started(lease_of(grant)), gave(grant, b"2")
-    assert await pool.report(node.node_id, *said) == ["accepted"] * 2
-    begun = "SELECT started_at = finished_at FROM attempts WHERE task_id = $1"
-    assert not await pool.sql(begun, task.id)
-    assert await pool.sql(begun, again.id), "by the clock of one transaction"
+    node_reports = Started(lease_of(grant)), gave(grant, b"2")
+    assert await pool.report(node.node_id, *node_reports) == ["accepted"] * 2
+    is_one_transaction = "SELECT started_at = finished_at FROM attempts WHERE task_id = $1"
+    assert not await pool.sql(is_one_transaction, task.id)
+    assert await pool.sql(is_one_transaction, second_task.id), "by the clock of one transaction"
     await pool.check()
 
 
@@ -76,12 +78,15 @@ async def test_a_try_that_is_repeated_leaves_no_error(pool: Pool) -> None:
     for last in (False, True):
         await pool.plan()
         (grant,) = await pool.fetch(node.node_id)
-        said = gave(grant, b"no luck", EndReason.EXCEPTION)
-        assert await pool.report(node.node_id, Started(lease_of(grant)), said) == ["accepted"] * 2
+        last_report = gave(grant, b"no luck", EndReason.EXCEPTION)
+        assert (
+            await pool.report(node.node_id, Started(lease_of(grant)), last_report)
+            == ["accepted"] * 2
+        )
         assert bool(await ask(pool, task.id)) is last
-    (found,) = await ask(pool, task.id)
-    assert (found.state, found.reason) == (TaskState.FAILED, EndReason.EXCEPTION)
-    assert shown(found.pieces) == [(0, 1, b"no luck", True)]
+    (result,) = await ask(pool, task.id)
+    assert (result.state, result.reason) == (TaskState.FAILED, EndReason.EXCEPTION)
+    assert shown(result.pieces) == [(0, 1, b"no luck", True)]
 
 
 async def test_only_a_call_that_came_to_its_end_gives_a_value(pool: Pool) -> None:
@@ -95,10 +100,10 @@ async def test_only_a_call_that_came_to_its_end_gives_a_value(pool: Pool) -> Non
     twice = Value(b"x", BlobRef("0" * 64, 1))
     both = replace(gave(function, b"x"), value=twice)
     unsent = replace(gave(function, b"x"), value=Value(blob=BlobRef("0" * 64, 1)))
-    nothing = replace(gave(function, b"x"), value=None)
-    refused = (killed, gave(script, b"x"), both, unsent, nothing)
-    assert await pool.report(node.node_id, *refused) == ["invalid_input"] * 5
-    assert await pool.report(node.node_id, nothing) == ["invalid_input"], "also by itself"
+    without_value = replace(gave(function, b"x"), value=None)
+    bad_reports = (killed, gave(script, b"x"), both, unsent, without_value)
+    assert await pool.report(node.node_id, *bad_reports) == ["invalid_input"] * 5
+    assert await pool.report(node.node_id, without_value) == ["invalid_input"], "also by itself"
     await pool.check()
 
 
@@ -111,18 +116,18 @@ async def test_items_give_their_values_in_runs_and_each_once(pool: Pool) -> None
     assert await pool.report(node.node_id, returned(grant, 6, 9)) == ["invalid_input"]
     assert await pool.report(node.node_id, returned(grant, 5, 5)) == ["invalid_input"]
     assert await pool.report(node.node_id, raised(grant, 6), raised(grant, 6)) == ["accepted"] * 2
-    ended = ItemsDone(lease_of(grant), (ItemOutcome(5, EndReason.TIME_LIMIT, 0.0),))
-    assert await pool.report(node.node_id, ended, returned(grant, 7, 8)) == ["accepted"] * 2
-    (found,) = await ask(pool, task.id)
-    assert (found.state, found.behind) == (TaskState.RUNNING, 4)
+    failed_item = ItemsDone(lease_of(grant), (ItemOutcome(5, EndReason.TIME_LIMIT, 0.0),))
+    assert await pool.report(node.node_id, failed_item, returned(grant, 7, 8)) == ["accepted"] * 2
+    (result,) = await ask(pool, task.id)
+    assert (result.state, result.behind) == (TaskState.RUNNING, 4)
     first = item_file.pack([b"0", b"1", b"2", b"3"])
-    assert shown(found.pieces) == [
+    assert shown(result.pieces) == [
         (0, 4, first, False),
         (6, 7, b"an error", True),
         (5, 6, b"", True),
         (7, 8, item_file.pack([b"7"]), False),
     ]
-    assert shown((await ask(pool, task.id, behind=3))[0].pieces) == shown(found.pieces)[3:]
+    assert shown((await ask(pool, task.id, behind=3))[0].pieces) == shown(result.pieces)[3:]
     counts = (await pool.task(task.id)).items
     assert counts is not None and (counts.succeeded, counts.failed) == (5, 2)
     await pool.check()
@@ -133,11 +138,11 @@ async def test_an_item_that_is_tried_again_has_no_error_yet(pool: Pool) -> None:
     first = await give(pool, node, task.id, 0, 1)
     await pool.report(node.node_id, raised(first, 0), done(first))
     assert await ask(pool, task.id) == []
-    again = await give(pool, node, task.id, 0, 1)
-    await pool.report(node.node_id, returned(again, 0, 1), done(again))
-    (found,) = await ask(pool, task.id)
-    assert shown(found.pieces) == [(0, 1, item_file.pack([b"0"]), False)]
-    assert found.state is TaskState.SUCCEEDED
+    second_grant = await give(pool, node, task.id, 0, 1)
+    await pool.report(node.node_id, returned(second_grant, 0, 1), done(second_grant))
+    (result,) = await ask(pool, task.id)
+    assert shown(result.pieces) == [(0, 1, item_file.pack([b"0"]), False)]
+    assert result.state is TaskState.SUCCEEDED
 
 
 async def test_items_of_other_kinds_return_nothing_and_those_of_functions_something(
@@ -145,8 +150,8 @@ async def test_items_of_other_kinds_return_nothing_and_those_of_functions_someth
 ) -> None:
     node, other = await pool.offer(), await pool.offer()
     script, function = await pool.submit(items=3), await call(pool, items=3)
-    one = await give(pool, other, script.id, 0, 3)
-    assert await pool.report(other.node_id, returned(one, 0, 3)) == ["invalid_input"]
+    range_grant = await give(pool, other, script.id, 0, 3)
+    assert await pool.report(other.node_id, returned(range_grant, 0, 3)) == ["invalid_input"]
     two = await give(pool, node, function.id, 0, 3)
     silent = ItemsDone(lease_of(two), (ItemOutcome(0, EndReason.COMPLETED, 0.0, 0),))
     assert await pool.report(node.node_id, silent) == ["invalid_input"]
@@ -161,15 +166,15 @@ async def test_an_answer_has_its_measure_and_says_that_there_is_more(pool: Pool)
         assert await pool.report(node.node_id, returned(grant, item, item + 1, large)) == [
             "accepted"
         ]
-    behind, pages = 0, 0
+    offset, pages = 0, 0
     while True:
-        (found,) = await ask(pool, task.id, behind)
-        assert [piece.start for piece in found.pieces] == list(range(behind, found.behind))
-        assert sum(len(piece.value.data) for piece in found.pieces) < 5 * 2**20
-        behind, pages = found.behind, pages + 1
-        if not found.has_more:
+        (result,) = await ask(pool, task.id, offset)
+        assert [piece.start for piece in result.pieces] == list(range(offset, result.behind))
+        assert sum(len(piece.value.data) for piece in result.pieces) < 5 * 2**20
+        offset, pages = result.behind, pages + 1
+        if not result.has_more:
             break
-    assert (behind, pages) == (40, 3)
+    assert (offset, pages) == (40, 3)
 
 
 async def test_results_are_sealed_and_nobody_elses(pool: Pool) -> None:
