@@ -116,11 +116,11 @@ async def test_the_lease_of_one_that_waits_ends_in_time(pool: Pool) -> None:
     node, (first, second) = await line(pool, 2)
     await pool.sql("UPDATE attempts SET fetched_at = fetched_at - interval '1 hour'")
     before = "SELECT lease_expires_at FROM attempts WHERE id = $1"
-    kept = await pool.sql(before, second.attempt_id)
+    remaining = await pool.sql(before, second.attempt_id)
     await pool.sql("UPDATE attempts SET lease_expires_at = lease_expires_at - interval '1 minute'")
     await pool.beat(node, lease_of(first), lease_of(second))
-    assert await pool.sql(before, second.attempt_id) < kept
-    assert await pool.sql(before, first.attempt_id) >= kept
+    assert await pool.sql(before, second.attempt_id) < remaining
+    assert await pool.sql(before, first.attempt_id) >= remaining
 
 
 async def test_a_node_is_paid_for_one_attempt_at_a_time(pool: Pool) -> None:
@@ -154,13 +154,13 @@ async def test_nobody_is_granted_ahead_of_another_account_that_comes_first(pool:
     await short(pool, 1)
     await pool.plan()
     (first,) = await pool.fetch(node)
-    theirs = await submit.submit(pool.services, pool.bob, request(expected_seconds=0.1), None)
-    mine = await short(pool, 3)
+    other_task = await submit.submit(pool.services, pool.bob, request(expected_seconds=0.1), None)
+    own_tasks = await short(pool, 3)
     await pool.plan()
-    assert [(await pool.task(task.id)).state for task in mine] == [TaskState.QUEUED] * 3
+    assert [(await pool.task(task.id)).state for task in own_tasks] == [TaskState.QUEUED] * 3
     assert await pool.report(node, done(first)) == ["accepted"]
     await pool.plan()
-    assert await pool.sql("SELECT state FROM tasks WHERE id = $1", theirs.id) == "assigned"
+    assert await pool.sql("SELECT state FROM tasks WHERE id = $1", other_task.id) == "assigned"
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ async def test_a_grant_that_no_longer_holds_changes_nothing(pool: Pool, change: 
     memory = LeaderMemory(pool.services)
     await memory.begin()
     assert not memory.known.scheduler.plan(memory.now, 10).assignments
-    (planned,) = memory.known.scheduler.ahead.plan(memory.now)
+    (grant_ahead,) = memory.known.scheduler.ahead.plan(memory.now)
     await pool.sql(change)
-    assert await apply_ahead(pool.services, pool.leads, planned) == []
+    assert await apply_ahead(pool.services, pool.leads, grant_ahead) == []
     assert await pool.sql("SELECT count(*) FROM attempts") == 1
 
 
@@ -211,8 +211,8 @@ async def test_credit_that_is_spent_meanwhile_does_not_stop_the_scheduler(pool: 
     memory = LeaderMemory(pool.services)
     await memory.begin()
     assert not memory.known.scheduler.plan(memory.now, 10).assignments
-    (planned,) = memory.known.scheduler.ahead.plan(memory.now)
-    assert planned.hold_micro
+    (grant_ahead,) = memory.known.scheduler.ahead.plan(memory.now)
+    assert grant_ahead.hold_micro
     async with pool.services.database.transaction() as connection:
         before = await connection.fetchval(
             "SELECT available_micro FROM balances WHERE account_id = $1 FOR UPDATE", pool.alice
@@ -220,7 +220,7 @@ async def test_credit_that_is_spent_meanwhile_does_not_stop_the_scheduler(pool: 
         await connection.execute(
             "UPDATE balances SET available_micro = 0 WHERE account_id = $1", pool.alice
         )
-        applying = asyncio.ensure_future(apply_ahead(pool.services, pool.leads, planned))
+        applying = asyncio.ensure_future(apply_ahead(pool.services, pool.leads, grant_ahead))
         waiting = (
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"

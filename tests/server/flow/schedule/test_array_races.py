@@ -23,10 +23,10 @@ async def test_parts_of_one_array_from_many_nodes_at_once_all_count(pool: Pool) 
     nodes = [await pool.offer() for _ in range(4)]
     task = await pool.submit(items=80, allow_failures=80)
     grants = [await give(pool, node, task.id, 20 * n, 20 * n + 20) for n, node in enumerate(nodes)]
-    told = await asyncio.gather(
-        *(_in_parts(pool, *each) for each in zip(nodes, grants, strict=True))
+    codes = await asyncio.gather(
+        *(_in_parts(pool, *node_and_grant) for node_and_grant in zip(nodes, grants, strict=True))
     )
-    assert told == [["accepted"] * 11] * 4
+    assert codes == [["accepted"] * 11] * 4
     after = await pool.task(task.id)
     assert after.state is TaskState.SUCCEEDED and after.items is not None
     assert (after.items.succeeded, after.items.failed) == (60, 20)
@@ -37,21 +37,24 @@ async def test_parts_of_one_array_from_many_nodes_at_once_all_count(pool: Pool) 
 
 async def _in_parts(pool: Pool, node: NodeRegistered, grant: Grant) -> list[str]:
     start = grant.items[0].start
-    told: list[str] = []
+    codes: list[str] = []
     for item in range(start, start + 20, 4):
-        told += await pool.report(node.node_id, succeeded(grant, item, item + 1, item + 2))
-        told += await pool.report(node.node_id, failed(grant, item + 3))
-    return told + await pool.report(node.node_id, done(grant))
+        codes += await pool.report(node.node_id, succeeded(grant, item, item + 1, item + 2))
+        codes += await pool.report(node.node_id, failed(grant, item + 3))
+    return codes + await pool.report(node.node_id, done(grant))
 
 
 async def test_the_last_two_ranges_that_end_at_once_end_the_array(pool: Pool) -> None:
     """Each must see that the other has ended, or the array would never end."""
-    one, other = await pool.offer(), await pool.offer()
+    first_node, other = await pool.offer(), await pool.offer()
     for _ in range(ROUNDS):
         task = await pool.submit(items=2)
-        first, second = await give(pool, one, task.id, 0, 1), await give(pool, other, task.id, 1, 2)
+        first, second = (
+            await give(pool, first_node, task.id, 0, 1),
+            await give(pool, other, task.id, 1, 2),
+        )
         await asyncio.gather(
-            pool.report(one.node_id, succeeded(first, 0), done(first)),
+            pool.report(first_node.node_id, succeeded(first, 0), done(first)),
             pool.report(other.node_id, succeeded(second, 1), done(second)),
         )
         assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
@@ -68,7 +71,7 @@ async def test_reports_and_a_cancellation_agree(pool: Pool) -> None:
             for n, node in enumerate(nodes)
         ]
         outcomes = await asyncio.gather(
-            *(_finish(pool, *each) for each in ranges),
+            *(_finish(pool, *node_and_range) for node_and_range in ranges),
             *(pool.beat(node.node_id, lease_of(grant)) for node, grant in ranges),
             _cancel_soon(pool, task.id),
             return_exceptions=True,
@@ -100,13 +103,13 @@ async def test_reports_and_an_expiry_agree(pool: Pool) -> None:
         grant = await give(pool, node, task.id, 0, 4)
         await pool.report(node.node_id, succeeded(grant, 0))
         await pool.sql("UPDATE attempts SET lease_expires_at = now() WHERE finished_at IS NULL")
-        told, _ = await asyncio.gather(
+        codes, _ = await asyncio.gather(
             pool.report(node.node_id, succeeded(grant, 1, 2, 3), done(grant)),
             expire.expire_once(pool.services, pool.leads),
         )
         after = await pool.task(task.id)
         # All items may have been accepted before the lease ran out: then nothing is left to end.
-        assert told[0] == "accepted" and told[1] in ("accepted", "stale_lease")
+        assert codes[0] == "accepted" and codes[1] in ("accepted", "stale_lease")
         assert after.state is TaskState.SUCCEEDED
         await pool.check()
 
@@ -119,14 +122,14 @@ async def test_a_lost_range_and_its_new_owner_never_both_count(pool: Pool) -> No
         grant = await give(pool, old, task.id, 0, 3)
         await pool.sql("UPDATE attempts SET lease_expires_at = now() WHERE finished_at IS NULL")
         await expire.expire_once(pool.services, pool.leads)
-        told, granted = await asyncio.gather(
+        codes, granted = await asyncio.gather(
             pool.report(old.node_id, succeeded(grant, 0, 1, 2), done(grant)),
             assign(pool, new, task.id, 0, 3),
         )
-        assert (told == ["accepted", "accepted"]) != granted, (told, granted)
+        assert (codes == ["accepted", "accepted"]) != granted, (codes, granted)
         if granted:
-            (again,) = await pool.fetch(new.node_id)
-            await pool.report(new.node_id, succeeded(again, 0, 1, 2), done(again))
+            (second_grant,) = await pool.fetch(new.node_id)
+            await pool.report(new.node_id, succeeded(second_grant, 0, 1, 2), done(second_grant))
         assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
         await pool.check()
 
@@ -141,16 +144,16 @@ ORDER = [
 ]
 
 
-@pytest.mark.parametrize(("held", "free"), ORDER)
+@pytest.mark.parametrize(("locking", "free"), ORDER)
 async def test_cancelling_many_ranges_takes_the_rows_kind_by_kind(
-    pool: Pool, held: str, free: str
+    pool: Pool, locking: str, free: str
 ) -> None:
     await pool.give(pool.alice, 10**12)
     task = await pool.submit(items=3, run_seconds=10.0)
     for item in range(3):
         await give(pool, await pool.offer(price_micro_per_hour=1000), task.id, item, item + 1, 1000)
     async with pool.services.database.transaction() as connection:
-        await connection.execute(held)
+        await connection.execute(locking)
         running = asyncio.ensure_future(cancel.cancel(pool.services, pool.alice, task.id))
         waiting = (
             "SELECT count(*) FROM pg_stat_activity"

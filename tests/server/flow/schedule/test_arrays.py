@@ -36,14 +36,14 @@ async def test_a_range_reports_in_parts_and_the_array_succeeds(pool: Pool) -> No
     await pool.report(node.node_id, succeeded(second, 3, 4), done(second))
     after = await pool.task(task.id)
     assert (after.state, after.reason) == (TaskState.SUCCEEDED, EndReason.COMPLETED)
-    assert [each.items for each in after.attempts] == [ItemRange(0, 3), ItemRange(3, 5)]
+    assert [attempt.items for attempt in after.attempts] == [ItemRange(0, 3), ItemRange(3, 5)]
     await pool.check()
 
 
 async def test_a_range_is_granted_once(pool: Pool) -> None:
-    one, other = await pool.offer(), await pool.offer()
+    first_node, other = await pool.offer(), await pool.offer()
     task = await pool.submit(items=10)
-    assert await assign(pool, one, task.id, 0, 6)
+    assert await assign(pool, first_node, task.id, 0, 6)
     assert not await assign(pool, other, task.id, 5, 8)
     assert await assign(pool, other, task.id, 6, 10)
     await pool.check()
@@ -57,19 +57,22 @@ async def test_items_that_come_with_the_word_that_they_were_started_took_their_t
     assert await assign(pool, node, task.id, 0, 2)
     (grant,) = await pool.fetch(node.node_id)
     await pool.sql(f"UPDATE attempts SET {LONG_AGO('fetched_at')}")
-    said = Started(lease_of(grant)), succeeded(grant, 0, 1, seconds=2.0), done(grant)
-    assert await pool.report(node.node_id, *said) == ["accepted"] * 3
+    node_reports = Started(lease_of(grant)), succeeded(grant, 0, 1, seconds=2.0), done(grant)
+    assert await pool.report(node.node_id, *node_reports) == ["accepted"] * 3
     assert await pool.sql("SELECT items_seconds FROM tasks") == 4.0
     assert await pool.sql("SELECT items_seconds FROM attempts") == 4.0
 
 
 async def test_an_item_counts_once(pool: Pool) -> None:
     """Repeated, told twice in one report, of somebody else's range, or changed afterwards."""
-    one, other = await pool.offer(), await pool.offer()
+    first_node, other = await pool.offer(), await pool.offer()
     task = await pool.submit(items=10)
-    mine, theirs = await give(pool, one, task.id, 0, 5), await give(pool, other, task.id, 5, 9)
+    own_grant, other_grant = (
+        await give(pool, first_node, task.id, 0, 5),
+        await give(pool, other, task.id, 5, 9),
+    )
     twice = ItemsDone(
-        lease_of(mine),
+        lease_of(own_grant),
         (
             ItemOutcome(0, EndReason.COMPLETED, 1.0, 0),
             ItemOutcome(0, EndReason.EXIT_STATUS, 1.0, 1),
@@ -77,11 +80,13 @@ async def test_an_item_counts_once(pool: Pool) -> None:
             ItemOutcome(9, EndReason.COMPLETED, 1.0, 0),
         ),
     )
-    told = await pool.report(one.node_id, twice, twice, failed(mine, 0, 1), succeeded(mine, 1))
-    assert told == ["accepted"] * 4
+    codes = await pool.report(
+        first_node.node_id, twice, twice, failed(own_grant, 0, 1), succeeded(own_grant, 1)
+    )
+    assert codes == ["accepted"] * 4
     assert (await pool.task(task.id)).items == ItemCounts(10, 1, 1, 1)
-    assert await pool.report(other.node_id, succeeded(mine, 2)) == ["stale_lease"]
-    await pool.report(other.node_id, succeeded(theirs, 7))
+    assert await pool.report(other.node_id, succeeded(own_grant, 2)) == ["stale_lease"]
+    await pool.report(other.node_id, succeeded(other_grant, 7))
     assert (await pool.task(task.id)).items == ItemCounts(10, 1, 2, 1)
     await pool.check()
 
@@ -92,14 +97,16 @@ async def test_a_failed_item_is_tried_again_and_fails_nobody_else(pool: Pool) ->
     await pool.report(node.node_id, failed(first, 1), succeeded(first, 0, 2), done(first))
     between = await pool.task(task.id)
     assert (between.state, between.items) == (TaskState.QUEUED, ItemCounts(3, 1, 2, 0))
-    again = await give(pool, node, task.id, 1, 2)
-    await pool.report(node.node_id, failed(again, 1), done(again))
+    second_grant = await give(pool, node, task.id, 1, 2)
+    await pool.report(node.node_id, failed(second_grant, 1), done(second_grant))
     after = await pool.task(task.id)
     assert (after.state, after.reason) == (TaskState.FAILED, EndReason.ITEMS_FAILED)
     assert (after.detail, after.items) == ("1 of 3 items failed.", ItemCounts(3, 0, 2, 1))
     async with pool.services.database.transaction() as connection:
         (bad,) = await item_failures.page(connection, pool.services.vault, task.id, -1, 10)
-    assert bad == FailedItem(1, 2, True, again.attempt_id, EndReason.EXIT_STATUS, 1, "no luck")
+    assert bad == FailedItem(
+        1, 2, True, second_grant.attempt_id, EndReason.EXIT_STATUS, 1, "no luck"
+    )
     await pool.check()
 
 
@@ -122,14 +129,14 @@ async def test_what_a_lost_range_has_done_stays_done_and_is_paid(pool: Pool) -> 
     await pool.report(node.node_id, succeeded(grant, 0, 1, seconds=2.0))
     await _run_out(pool)
     assert await expire.expire_once(pool.services, pool.leads) == 1
-    lost = await pool.task(task.id)
-    assert (lost.state, lost.items) == (TaskState.QUEUED, ItemCounts(6, 4, 2, 0))
-    assert lost.charge_micro == 4_000_000
+    task_view = await pool.task(task.id)
+    assert (task_view.state, task_view.items) == (TaskState.QUEUED, ItemCounts(6, 4, 2, 0))
+    assert task_view.charge_micro == 4_000_000
     assert (await pool.balance(pool.alice)).held_micro == 0
     await pool.check()
-    rest = await give(pool, other, task.id, 2, 6)
+    second_grant = await give(pool, other, task.id, 2, 6)
     assert await pool.report(node.node_id, succeeded(grant, 2)) == ["stale_lease"]
-    await pool.report(other.node_id, succeeded(rest, 2, 3, 4, 5), done(rest))
+    await pool.report(other.node_id, succeeded(second_grant, 2, 3, 4, 5), done(second_grant))
     assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
     await pool.check()
 
@@ -200,22 +207,22 @@ async def test_a_node_that_lost_a_range_serves_the_array_again(pool: Pool) -> No
 async def test_a_range_that_can_not_be_prepared_fails_the_array_unless_others_get_on(
     pool: Pool,
 ) -> None:
-    one, other = await pool.offer(), await pool.offer()
+    first_node, other = await pool.offer(), await pool.offer()
     hopeless = await pool.submit(items=4)
-    grant = await give(pool, one, hopeless.id, 0, 2)
-    await pool.report(one.node_id, done(grant, EndReason.PREPARE_FAILED))
+    grant = await give(pool, first_node, hopeless.id, 0, 2)
+    await pool.report(first_node.node_id, done(grant, EndReason.PREPARE_FAILED))
     failed_task = await pool.task(hopeless.id)
     assert (failed_task.state, failed_task.reason) == (TaskState.FAILED, EndReason.PREPARE_FAILED)
     task = await pool.submit(items=4)
-    fine = await give(pool, one, task.id, 0, 2)
+    fine = await give(pool, first_node, task.id, 0, 2)
     broken = await give(pool, other, task.id, 2, 4)
-    await pool.report(one.node_id, succeeded(fine, 0))
+    await pool.report(first_node.node_id, succeeded(fine, 0))
     await pool.report(other.node_id, done(broken, EndReason.PREPARE_FAILED))
     between = await pool.task(task.id)
     assert (between.state, between.items) == (TaskState.RUNNING, ItemCounts(4, 2, 1, 0))
-    await pool.report(one.node_id, succeeded(fine, 1), done(fine))
-    rest = await give(pool, one, task.id, 2, 4)
-    await pool.report(one.node_id, succeeded(rest, 2, 3), done(rest))
+    await pool.report(first_node.node_id, succeeded(fine, 1), done(fine))
+    second_grant = await give(pool, first_node, task.id, 2, 4)
+    await pool.report(first_node.node_id, succeeded(second_grant, 2, 3), done(second_grant))
     assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
     await pool.check()
 
@@ -230,11 +237,11 @@ async def test_ranges_that_can_not_be_prepared_end_the_array_though_others_are_a
     for _ in range(3):
         await pool.sql("UPDATE tasks SET not_before = NULL")
         await pool.plan()
-        held = [lease_of(grant) for _, grant in live]
+        held_leases = [lease_of(grant) for _, grant in live]
         for node in nodes:
-            live += [(node, grant) for grant in await pool.fetch(node.node_id, *held)]
-        tried, grant = live.pop(0)
-        await pool.report(tried.node_id, done(grant, EndReason.PREPARE_FAILED))
+            live += [(node, grant) for grant in await pool.fetch(node.node_id, *held_leases)]
+        failing_node, grant = live.pop(0)
+        await pool.report(failing_node.node_id, done(grant, EndReason.PREPARE_FAILED))
     after = await pool.task(task.id)
     assert (after.state, after.reason) == (TaskState.FAILED, EndReason.PREPARE_FAILED)
     assert len(after.attempts) == 3 and not live
@@ -245,8 +252,10 @@ async def test_a_range_that_gets_nowhere_is_lost_though_its_node_is_lively(pool:
     node, task = await pool.offer(), await pool.submit(items=1000, run_seconds=60.0)
     grant = await give(pool, node, task.id, 0, 1000)
     overrun = pool.services.settings.overrun_seconds
-    late = "UPDATE attempts SET lease_expires_at = now(), started_at = now() - $1::interval"
-    await pool.sql(late, timedelta(seconds=120 + overrun))
+    expire_leases = (
+        "UPDATE attempts SET lease_expires_at = now(), started_at = now() - $1::interval"
+    )
+    await pool.sql(expire_leases, timedelta(seconds=120 + overrun))
     await pool.report(node.node_id, succeeded(grant, 0))
     await pool.beat(node.node_id, lease_of(grant))
     assert await expire.expire_once(pool.services, pool.leads) == 0, "the clock began anew"
@@ -271,11 +280,11 @@ async def test_what_is_scattered_beyond_measure_stays_quick_and_is_not_tried_aga
     counts = (await pool.task(task.id)).items
     assert counts is not None and (counts.pending, counts.failed) == (MOST_PIECES, 1)
     async with pool.services.database.transaction() as connection:
-        shown = "SELECT pending FROM scheduled_tasks"
-        assert len(await connection.fetchval(shown)) == 1_000
+        select_pending = "SELECT pending FROM scheduled_tasks"
+        assert len(await connection.fetchval(select_pending)) == 1_000
     other = await pool.offer()
     await pool.plan()
-    assert [each.items for each in await pool.fetch(other.node_id)] == [[ItemRange(0, 1)]]
+    assert [grant.items for grant in await pool.fetch(other.node_id)] == [[ItemRange(0, 1)]]
     await pool.check()
 
 
@@ -284,8 +293,8 @@ async def test_a_range_is_not_complete_before_each_item_has_an_outcome(pool: Poo
     grant = await give(pool, node, task.id, 0, 2)
     odd = ItemsDone(lease_of(grant), (ItemOutcome(0, EndReason.NODE_LEFT, 1.0),))
     wrong = ItemsDone(lease_of(grant), (ItemOutcome(0, EndReason.COMPLETED, 1.0, 3),))
-    told = await pool.report(node.node_id, succeeded(grant, 1), done(grant), odd, wrong)
-    assert told == ["accepted", "invalid_input", "invalid_input", "invalid_input"]
+    codes = await pool.report(node.node_id, succeeded(grant, 1), done(grant), odd, wrong)
+    assert codes == ["accepted", "invalid_input", "invalid_input", "invalid_input"]
     assert await pool.report(node.node_id, succeeded(grant, 0), done(grant)) == ["accepted"] * 2
     single = await pool.submit()
     await pool.plan()
@@ -300,8 +309,8 @@ async def test_an_end_whose_outcomes_came_too_late_is_stale_as_they_were(pool: P
     await pool.sql("UPDATE attempts SET started_at = now() - interval '1 day'")
     await _run_out(pool)
     assert await expire.expire_once(pool.services, pool.leads) == 1
-    told = await pool.report(node.node_id, succeeded(grant, 0, 1), done(grant))
-    assert told == ["stale_lease", "stale_lease"]
+    codes = await pool.report(node.node_id, succeeded(grant, 0, 1), done(grant))
+    assert codes == ["stale_lease", "stale_lease"]
     assert (await pool.task(task.id)).items == ItemCounts(2, 2, 0, 0)
     await pool.check()
 
@@ -320,7 +329,7 @@ async def test_cancelling_ends_every_live_range_at_once(pool: Pool) -> None:
     await pool.report(nodes[0].node_id, succeeded(grants[0], 0))
     cancelled = await cancel.cancel(pool.services, pool.alice, task.id)
     assert (cancelled.state, cancelled.items) == (TaskState.CANCELLED, ItemCounts(10, 9, 1, 0))
-    assert {each.state for each in cancelled.attempts} == {AttemptState.CANCELLED}
+    assert {attempt.state for attempt in cancelled.attempts} == {AttemptState.CANCELLED}
     for node, grant in zip(nodes, grants, strict=True):
         assert await pool.beat(node.node_id, lease_of(grant)) == [grant.attempt_id]
         assert await pool.report(node.node_id, succeeded(grant, 1)) == ["stale_lease"]
@@ -329,14 +338,14 @@ async def test_cancelling_ends_every_live_range_at_once(pool: Pool) -> None:
 
 
 async def test_an_array_that_starts_too_late_expires(pool: Pool) -> None:
-    late = await pool.submit(items=3, start_within_seconds=5.0)
+    late_task = await pool.submit(items=3, start_within_seconds=5.0)
     started = await pool.submit(items=3, start_within_seconds=5.0)
     node = await pool.offer()
     grant = await give(pool, node, started.id, 0, 1)
     await pool.report(node.node_id, succeeded(grant, 0), done(grant))
     await pool.sql("UPDATE tasks SET start_before = now() - interval '1 second'")
     assert await expire.expire_once(pool.services, pool.leads) == 1
-    assert (await pool.task(late.id)).state is TaskState.EXPIRED
+    assert (await pool.task(late_task.id)).state is TaskState.EXPIRED
     assert (await pool.task(started.id)).state is TaskState.QUEUED
     await pool.check()
 
@@ -351,8 +360,8 @@ async def test_only_the_newest_attempts_are_shown(pool: Pool) -> None:
     for item in range(25):
         grant = await give(pool, node, task.id, item, item + 1)
         await pool.report(node.node_id, succeeded(grant, item), done(grant))
-    shown = (await pool.task(task.id)).attempts
-    assert [each.number for each in shown] == list(range(6, 26))
+    attempts = (await pool.task(task.id)).attempts
+    assert [attempt.number for attempt in attempts] == list(range(6, 26))
 
 
 async def _run_out(pool: Pool) -> None:
@@ -368,9 +377,9 @@ async def test_all_attempts_are_listed_in_pages_and_those_at_one_item(
     ranges = [(0, 2), (2, 3), (3, 4), (1, 2), (4, 5)]
     for number, (start, end) in enumerate(ranges):
         grant = await give(pool, node, array.id, start, end)
-        told = failed(grant, 1) if number == 0 else succeeded(grant, start)
+        outcome = failed(grant, 1) if number == 0 else succeeded(grant, start)
         first = [succeeded(grant, 0)] if number == 0 else []
-        await pool.report(node.node_id, *first, told, done(grant))
+        await pool.report(node.node_id, *first, outcome, done(grant))
     task = await pool.task(array.id)
     assert (len(task.attempts), task.attempt_count) == (2, 5)
 
@@ -379,7 +388,7 @@ async def test_all_attempts_are_listed_in_pages_and_those_at_one_item(
             page = await attempt_list.page(
                 connection, pool.services.vault, task, cursor, limit, item
             )
-        return [each.number for each in page.attempts], page.next_cursor
+        return [attempt.number for attempt in page.attempts], page.next_cursor
 
     assert await numbers(None, 2) == ([5, 4], 4)
     assert await numbers(4, 2) == ([3, 2], 2)

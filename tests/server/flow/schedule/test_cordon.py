@@ -22,13 +22,13 @@ async def test_running_work_finishes_and_nothing_new_is_assigned(pool: Pool) -> 
     assert not (await pool.plan()).assigned
     async with leading(pool) as memory:
         memory.known.scheduler.plan(memory.now, 10)
-        said = await explain(pool.services, pool.alice, waiting.id)
-        assert [each.code for each in said.refusals] == ["cordoned"]
+        explanation = await explain(pool.services, pool.alice, waiting.id)
+        assert [refusal.code for refusal in explanation.refusals] == ["cordoned"]
         owned = await explain_node(pool.services, pool.bob, node_id)
         assert "cordoned it (its disk is failing)" in owned.sentence
     async with pool.services.database.transaction() as connection:
-        (seen,), _ = await nodes.page(connection, pool.alice, None, 10)
-    assert seen.cordoned_at is not None and seen.cordoned_for == "its disk is failing"
+        (node_view,), _ = await nodes.page(connection, pool.alice, None, 10)
+    assert node_view.cordoned_at is not None and node_view.cordoned_for == "its disk is failing"
     await administration.uncordon(pool.services, pool.alice, node_id)
     assert (await pool.plan()).assigned
     assert (await pool.task(waiting.id)).state is TaskState.ASSIGNED

@@ -33,14 +33,14 @@ async def test_a_task_waits_until_all_before_it_have_succeeded(pool: Pool) -> No
     await pool.check()
 
 
-@pytest.mark.parametrize("how", ["failed", "cancelled", "expired"])
+@pytest.mark.parametrize("end_kind", ["failed", "cancelled", "expired"])
 async def test_what_comes_after_one_that_did_not_succeed_is_called_off(
-    pool: Pool, how: str
+    pool: Pool, end_kind: str
 ) -> None:
     first = await pool.submit(start_within_seconds=60.0)
     last = await pool.submit(after=(first.id,))
-    await _end(pool, first.id, how)
-    assert (await pool.task(first.id)).state == how
+    await _end(pool, first.id, end_kind)
+    assert (await pool.task(first.id)).state == end_kind
     assert await dependents.resolve_dependencies_once(pool.services, pool.leads) == 1
     after = await pool.task(last.id)
     assert (after.state, after.reason) == (TaskState.CANCELLED, EndReason.DEPENDENCY)
@@ -121,19 +121,19 @@ async def _copy_last(pool: Pool, after_id: TaskId, count: int) -> None:
 
 async def test_a_diamond_is_let_go_when_both_sides_are_done(pool: Pool) -> None:
     top = await pool.submit()
-    left, right = await pool.submit(after=(top.id,)), await pool.submit(after=(top.id,))
-    bottom = await pool.submit(after=(left.id, right.id))
-    for each in (top, left, right):
+    left_task, right = await pool.submit(after=(top.id,)), await pool.submit(after=(top.id,))
+    bottom = await pool.submit(after=(left_task.id, right.id))
+    for task in (top, left_task, right):
         assert (await pool.task(bottom.id)).waiting is not None
-        await _succeed(pool, each.id)
+        await _succeed(pool, task.id)
     assert (await pool.task(bottom.id)).waiting is None
     await pool.check()
 
 
 async def test_a_diamond_falls_once(pool: Pool) -> None:
     top = await pool.submit()
-    left, right = await pool.submit(after=(top.id,)), await pool.submit(after=(top.id,))
-    bottom = await pool.submit(after=(left.id, right.id))
+    left_task, right = await pool.submit(after=(top.id,)), await pool.submit(after=(top.id,))
+    bottom = await pool.submit(after=(left_task.id, right.id))
     await cancel.cancel(pool.services, pool.alice, top.id)
     await dependents.resolve_dependencies_once(pool.services, pool.leads)
     assert (await pool.task(bottom.id)).reason is EndReason.DEPENDENCY
@@ -147,8 +147,8 @@ async def test_what_has_ended_before_is_not_waited_for(pool: Pool) -> None:
     await _succeed(pool, good.id)
     await cancel.cancel(pool.services, pool.alice, bad.id)
     assert (await pool.submit(after=(good.id,))).waiting is None
-    called_off = await pool.submit(after=(good.id, bad.id))
-    assert (called_off.state, called_off.reason) == (TaskState.CANCELLED, EndReason.DEPENDENCY)
+    cancelled = await pool.submit(after=(good.id, bad.id))
+    assert (cancelled.state, cancelled.reason) == (TaskState.CANCELLED, EndReason.DEPENDENCY)
     await pool.check()
 
 
@@ -156,44 +156,44 @@ async def test_a_task_that_ends_at_the_very_moment_of_the_submission_is_not_miss
     pool: Pool,
 ) -> None:
     """Cancelled, expired and finished while others are submitted to come after it."""
-    for how in ("cancelled", "expired", "succeeded") * 4:
+    for end_kind in ("cancelled", "expired", "succeeded") * 4:
         first = await pool.submit(start_within_seconds=60.0)
-        ends = asyncio.ensure_future(_end(pool, first.id, how))
+        ends = asyncio.ensure_future(_end(pool, first.id, end_kind))
         waiting = await asyncio.gather(*(pool.submit(after=(first.id,)) for _ in range(6)))
         await ends
         await dependents.resolve_dependencies_once(pool.services, pool.leads)
-        for each in waiting:
-            after = await pool.task(each.id)
-            expected = TaskState.QUEUED if how == "succeeded" else TaskState.CANCELLED
-            assert (after.state, after.waiting) == (expected, None), how
-            if how == "succeeded":
-                await cancel.cancel(pool.services, pool.alice, each.id)
+        for task in waiting:
+            after = await pool.task(task.id)
+            expected = TaskState.QUEUED if end_kind == "succeeded" else TaskState.CANCELLED
+            assert (after.state, after.waiting) == (expected, None), end_kind
+            if end_kind == "succeeded":
+                await cancel.cancel(pool.services, pool.alice, task.id)
     await pool.check()
 
 
 async def test_others_tasks_and_no_tasks_are_refused_alike(pool: Pool) -> None:
-    theirs = await submit.submit(pool.services, pool.bob, request(), None)
+    other_task = await submit.submit(pool.services, pool.bob, request(), None)
     sentences = []
-    for task_id in (theirs.id, new_task_id()):
-        with pytest.raises(InvalidInput) as refused:
+    for task_id in (other_task.id, new_task_id()):
+        with pytest.raises(InvalidInput) as error_info:
             await pool.submit(after=(task_id,))
-        sentences.append(refused.value.detail.replace(task_id, "it"))
+        sentences.append(error_info.value.detail.replace(task_id, "it"))
     assert sentences[0] == sentences[1]
-    mine = await pool.submit()
+    own_task = await pool.submit()
     with pytest.raises(InvalidInput, match="twice"):
-        await pool.submit(after=(mine.id, mine.id))
+        await pool.submit(after=(own_task.id, own_task.id))
 
 
 async def test_one_that_waits_can_be_cancelled_and_can_expire(pool: Pool) -> None:
     first = await pool.submit()
-    called_off = await pool.submit(after=(first.id,))
-    late = await pool.submit(after=(first.id,), start_within_seconds=60.0)
-    assert (await cancel.cancel(pool.services, pool.alice, called_off.id)).state.is_final
-    await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late.id)
+    cancelled = await pool.submit(after=(first.id,))
+    late_task = await pool.submit(after=(first.id,), start_within_seconds=60.0)
+    assert (await cancel.cancel(pool.services, pool.alice, cancelled.id)).state.is_final
+    await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late_task.id)
     assert await expire.expire_once(pool.services, pool.leads) == 1
     await _succeed(pool, first.id)
-    assert (await pool.task(called_off.id)).state is TaskState.CANCELLED
-    assert (await pool.task(late.id)).state is TaskState.EXPIRED
+    assert (await pool.task(cancelled.id)).state is TaskState.CANCELLED
+    assert (await pool.task(late_task.id)).state is TaskState.EXPIRED
     assert await pool.sql("SELECT count(*) FROM dependencies") == 0
     await pool.check()
 
@@ -226,17 +226,17 @@ async def _succeed(pool: Pool, task_id: TaskId) -> None:
     await dependents.resolve_dependencies_once(pool.services, pool.leads)
 
 
-async def _end(pool: Pool, task_id: TaskId, how: str) -> None:
-    if how == "cancelled":
+async def _end(pool: Pool, task_id: TaskId, end_kind: str) -> None:
+    if end_kind == "cancelled":
         await cancel.cancel(pool.services, pool.alice, task_id)
         return
-    if how == "expired":
+    if end_kind == "expired":
         await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", task_id)
         assert await expire.expire_once(pool.services, pool.leads) == 1
         return
     node = await pool.offer()
     assert await place(pool, node, task_id)
     (grant,) = await pool.fetch(node.node_id)
-    reason = EndReason.COMPLETED if how == "succeeded" else EndReason.EXIT_STATUS
-    exit_code = 0 if how == "succeeded" else 1
+    reason = EndReason.COMPLETED if end_kind == "succeeded" else EndReason.EXIT_STATUS
+    exit_code = 0 if end_kind == "succeeded" else 1
     assert await pool.report(node.node_id, done(grant, reason, exit_code=exit_code)) == ["accepted"]

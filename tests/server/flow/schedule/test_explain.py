@@ -37,11 +37,13 @@ async def test_refusals_are_counted_and_what_would_help_is_said(pool: Pool) -> N
     for _ in range(3):
         await pool.offer()
     task = await pool.submit(device_model="H100")
-    said = await explained(pool, task.id)
-    assert (said.state, said.nodes) == (TaskState.QUEUED, 3)
-    assert said.position is None, "whom nobody can ever take is not the next"
-    assert [(each.code, each.nodes) for each in said.refusals] == [("device_model", 3)]
-    assert said.changes and said.at is not None
+    explanation = await explained(pool, task.id)
+    assert (explanation.state, explanation.nodes) == (TaskState.QUEUED, 3)
+    assert explanation.position is None, "whom nobody can ever take is not the next"
+    assert [(refusal.code, refusal.nodes) for refusal in explanation.refusals] == [
+        ("device_model", 3)
+    ]
+    assert explanation.changes and explanation.at is not None
 
 
 async def test_the_place_in_the_queue_counts_those_before(pool: Pool) -> None:
@@ -53,8 +55,8 @@ async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit()
     await pool.plan()
-    said = await explain(pool.services, pool.alice, task.id)
-    assert said.sentence.startswith("It does not wait") and said.position is None
+    explanation = await explain(pool.services, pool.alice, task.id)
+    assert explanation.sentence.startswith("It does not wait") and explanation.position is None
     await pool.fetch(node.node_id)
     await cancel.cancel(pool.services, pool.alice, task.id)
     assert "cancelled" in (await explain(pool.services, pool.alice, task.id)).sentence
@@ -62,16 +64,16 @@ async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
 
 async def test_what_waits_for_its_time_says_that(pool: Pool) -> None:
     task = await pool.submit(delay_seconds=3600.0)
-    said = await explain(pool.services, pool.alice, task.id)
-    assert "must not start before" in said.sentence
+    explanation = await explain(pool.services, pool.alice, task.id)
+    assert "must not start before" in explanation.sentence
 
 
 async def test_without_a_leader_the_answer_says_so(pool: Pool) -> None:
     settings = replace(pool.services.settings, answer_seconds=0.2)
     pool.services = replace(pool.services, settings=settings)
     task = await pool.submit()
-    said = await explain(pool.services, pool.alice, task.id)
-    assert "is not answering" in said.sentence and said.position is None
+    explanation = await explain(pool.services, pool.alice, task.id)
+    assert "is not answering" in explanation.sentence and explanation.position is None
 
 
 async def test_a_leader_that_is_still_loading_names_no_place(pool: Pool) -> None:
@@ -91,9 +93,9 @@ async def test_an_array_is_explained_also_when_its_reason_is_known(pool: Pool) -
     await pool.offer()
     task = await pool.submit(device_model="H100", items=10)
     await pool.plan()  # publishes the reason
-    said = await explained(pool, task.id)
-    assert said.nodes == 1
-    assert [each.code for each in said.refusals] == ["device_model"]
+    explanation = await explained(pool, task.id)
+    assert explanation.nodes == 1
+    assert [refusal.code for refusal in explanation.refusals] == ["device_model"]
 
 
 async def test_an_item_is_explained_as_it_is_itself(pool: Pool) -> None:
@@ -103,10 +105,10 @@ async def test_an_item_is_explained_as_it_is_itself(pool: Pool) -> None:
     await pool.report(node.node_id, succeeded(grant, 0))
     async with leading(pool) as memory:
         memory.known.scheduler.plan(memory.now, 10)
-        ended = await explain(pool.services, pool.alice, task.id, 0)
+        explanation = await explain(pool.services, pool.alice, task.id, 0)
         waiting = await explain(pool.services, pool.alice, task.id, 9)
-    assert (ended.task_id, ended.state) == (f"{task.id}#0", TaskState.SUCCEEDED)
-    assert ended.sentence == "It does not wait: it has succeeded."
+    assert (explanation.task_id, explanation.state) == (f"{task.id}#0", TaskState.SUCCEEDED)
+    assert explanation.sentence == "It does not wait: it has succeeded."
     assert (waiting.task_id, waiting.state) == (f"{task.id}#9", TaskState.QUEUED)
     assert "8 wait" in waiting.sentence
 
@@ -116,14 +118,14 @@ async def test_an_array_that_is_at_work_says_how_far_it_has_come(pool: Pool) -> 
     task = await pool.submit(items=10)
     grant = await give(pool, node, task.id, 0, 2)
     await pool.report(node.node_id, succeeded(grant, 0))
-    said = await explained(pool, task.id)
-    assert said.sentence == (
+    explanation = await explained(pool, task.id)
+    assert explanation.sentence == (
         "1 of 10 items is done, 1 runs, 8 wait. 1 node has its devices in use."
     )
-    assert (said.position, said.estimated_start) == (None, None), "it need not start"
+    assert (explanation.position, explanation.estimated_start) == (None, None), "it need not start"
     await pool.sql("UPDATE tasks SET pending = '{}'")
-    said = await explained(pool, task.id)
-    assert said.sentence == "It does not wait: 1 of 10 items is done, 9 run."
+    explanation = await explained(pool, task.id)
+    assert explanation.sentence == "It does not wait: 1 of 10 items is done, 9 run."
 
 
 async def test_an_array_that_succeeded_says_how_many_items_failed(pool: Pool) -> None:
@@ -131,15 +133,15 @@ async def test_an_array_that_succeeded_says_how_many_items_failed(pool: Pool) ->
     task = await pool.submit(items=2, allow_failures=1, max_attempts=1)
     grant = await give(pool, node, task.id, 0, 2)
     await pool.report(node.node_id, succeeded(grant, 0), failed(grant, 1), done(grant))
-    said = await explained(pool, task.id)
-    assert said.sentence == "It does not wait: it has succeeded, but 1 of its items failed."
+    explanation = await explained(pool, task.id)
+    assert explanation.sentence == "It does not wait: it has succeeded, but 1 of its items failed."
 
 
 async def test_a_reason_is_not_said_twice(pool: Pool) -> None:
     task = await pool.submit()
     await cancel.cancel(pool.services, pool.alice, task.id)
-    said = await explain(pool.services, pool.alice, task.id)
-    assert said.sentence == "It does not wait: it has ended, cancelled."
+    explanation = await explain(pool.services, pool.alice, task.id)
+    assert explanation.sentence == "It does not wait: it has ended, cancelled."
 
 
 async def test_many_questions_leave_the_leader_half_of_its_time(
@@ -157,8 +159,8 @@ async def test_many_questions_leave_the_leader_half_of_its_time(
 
     monkeypatch.setattr(memory.known.scheduler, "explain", take_a_while)
     for number in range(100):
-        for who in ("one", "other"):
-            question = LeaderQuestion(f"{who}-{number}", TaskId(f"task_{number}"))
+        for caller in ("one", "other"):
+            question = LeaderQuestion(f"{caller}-{number}", TaskId(f"task_{number}"))
             await pool.services.live.post(topics.QUESTIONS, codec.encode_json(question))
     idle = 0.0
 
@@ -172,8 +174,8 @@ async def test_many_questions_leave_the_leader_half_of_its_time(
     assert 1 <= await answer_once(pool.services, memory) <= 10
     working.cancel()
     assert idle >= 0.02
-    for who in ("one", "other"):
-        assert await pool.services.live.get(topics.answer(f"{who}-0")) is not None
+    for caller in ("one", "other"):
+        assert await pool.services.live.get(topics.answer(f"{caller}-0")) is not None
 
 
 async def test_an_array_that_was_lost_long_ago_has_its_lines_reason(
@@ -183,14 +185,14 @@ async def test_an_array_that_was_lost_long_ago_has_its_lines_reason(
     monkeypatch.setattr(tasks, "_NEWEST_ATTEMPTS", 1)
     bad, good = await pool.offer(), await pool.offer()
     task = await pool.submit(items=3)
-    lost = await give(pool, bad, task.id, 0, 1)
-    await pool.report(bad.node_id, done(lost, EndReason.NODE_RESTARTED))
+    lost_grant = await give(pool, bad, task.id, 0, 1)
+    await pool.report(bad.node_id, done(lost_grant, EndReason.NODE_RESTARTED))
     grant = await give(pool, good, task.id, 1, 2)
     await pool.report(good.node_id, succeeded(grant, 1), done(grant))
     await pool.sql("UPDATE nodes SET state = 'left'")
     await pool.plan()
-    seen = await view(pool.services, pool.alice, task.id)
-    assert len(seen.attempts) == 1 and seen.waiting is not None
+    task_view = await view(pool.services, pool.alice, task.id)
+    assert len(task_view.attempts) == 1 and task_view.waiting is not None
 
 
 async def node_explained(pool: Pool, node_id: NodeId) -> NodeExplanation:
@@ -205,19 +207,22 @@ async def test_why_a_node_gets_no_work(pool: Pool) -> None:
     node = await pool.offer(price_micro_per_hour=500_000)
     for _ in range(2):
         await pool.submit(max_price_micro_per_hour=300_000)
-    said = await node_explained(pool, node.node_id)
-    assert said.sentence == "2 waiting tasks pay at most 0.30 an hour, but it costs 0.50."
-    assert [(each.code, each.tasks) for each in said.reasons] == [("price", 2)]
-    assert said.changes == [
+    explanation = await node_explained(pool, node.node_id)
+    assert explanation.sentence == "2 waiting tasks pay at most 0.30 an hour, but it costs 0.50."
+    assert [(reason.code, reason.tasks) for reason in explanation.reasons] == [("price", 2)]
+    assert explanation.changes == [
         "At a price of 0.30 an hour for a device, it could take 2 of the waiting tasks."
     ]
-    assert (said.state, said.waiting, said.running) == (NodeState.ONLINE, 2, 0)
-    assert said.at is not None and said.away == []
+    assert (explanation.state, explanation.waiting, explanation.running) == (NodeState.ONLINE, 2, 0)
+    assert explanation.at is not None and explanation.away == []
     await pool.sql("UPDATE devices SET availability = 'in_use', why = 'somebody types'")
-    said = await node_explained(pool, node.node_id)
-    assert said.sentence == "It takes no new work now: its owner is using it."
-    (away,) = said.away
-    assert (away.availability, away.why) == (Availability.IN_USE, "somebody types")
+    explanation = await node_explained(pool, node.node_id)
+    assert explanation.sentence == "It takes no new work now: its owner is using it."
+    (absent_device,) = explanation.away
+    assert (absent_device.availability, absent_device.why) == (
+        Availability.IN_USE,
+        "somebody types",
+    )
 
 
 NOT_PLANNED_WITH = [
@@ -235,8 +240,8 @@ async def test_a_node_that_is_not_planned_with_is_told_of_without_a_leader(
 ) -> None:
     node_id, _ = await pool.started()
     await pool.sql(change)
-    said = await explain_node(pool.services, pool.bob, node_id)
-    assert said.sentence.startswith(sentence) and said.running == 1
+    explanation = await explain_node(pool.services, pool.bob, node_id)
+    assert explanation.sentence.startswith(sentence) and explanation.running == 1
 
 
 async def test_a_node_is_explained_to_its_owner_alone(pool: Pool) -> None:
@@ -247,5 +252,5 @@ async def test_a_node_is_explained_to_its_owner_alone(pool: Pool) -> None:
 
 async def test_without_a_leader_the_answer_about_a_node_says_so(pool: Pool) -> None:
     node = await pool.offer()
-    said = await explain_node(pool.services, pool.bob, node.node_id)
-    assert "is not answering" in said.sentence and said.at is None
+    explanation = await explain_node(pool.services, pool.bob, node.node_id)
+    assert "is not answering" in explanation.sentence and explanation.at is None

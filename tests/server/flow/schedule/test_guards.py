@@ -41,9 +41,9 @@ async def test_a_plan_that_no_longer_holds_changes_nothing(pool: Pool, change: s
     await pool.submit()
     memory = LeaderMemory(pool.services)
     await memory.begin()
-    (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
+    (assignment,) = memory.known.scheduler.plan(memory.now, 10).assignments
     await pool.sql(change)
-    assert await apply_assignments(pool.services, pool.leads, [planned]) == []
+    assert await apply_assignments(pool.services, pool.leads, [assignment]) == []
     assert await pool.sql("SELECT count(*) FROM attempts") == 0
 
 
@@ -54,11 +54,11 @@ async def test_an_engine_that_lost_its_limits_gets_no_image_of_another_account(p
     await submit.submit(pool.services, pool.alice, TaskRequest(ContainerSpec("busybox")), None)
     memory = LeaderMemory(pool.services)
     await memory.begin()
-    (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
+    (assignment,) = memory.known.scheduler.plan(memory.now, 10).assignments
     await pool.sql(
         "UPDATE nodes SET description = jsonb_set(description, '{containers,memory}', '\"none\"')"
     )
-    assert await apply_assignments(pool.services, pool.leads, [planned]) == []
+    assert await apply_assignments(pool.services, pool.leads, [assignment]) == []
 
 
 async def test_a_plan_that_holds_comes_true(pool: Pool) -> None:
@@ -66,5 +66,5 @@ async def test_a_plan_that_holds_comes_true(pool: Pool) -> None:
     await pool.submit()
     memory = LeaderMemory(pool.services)
     await memory.begin()
-    (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
-    assert len(await apply_assignments(pool.services, pool.leads, [planned])) == 1
+    (assignment,) = memory.known.scheduler.plan(memory.now, 10).assignments
+    assert len(await apply_assignments(pool.services, pool.leads, [assignment])) == 1

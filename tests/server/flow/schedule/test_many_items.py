@@ -63,21 +63,21 @@ class Herd:
         for node_id, seconds in self.item_seconds.items():
             if node_id == self.killed:
                 continue
-            held = [lease_of(grant) for _, _, owner, grant in self.ends if owner == node_id]
-            for grant in await self.pool.fetch(node_id, *held):
+            held_leases = [lease_of(grant) for _, _, owner, grant in self.ends if owner == node_id]
+            for grant in await self.pool.fetch(node_id, *held_leases):
                 await self.pool.report(node_id, Started(lease_of(grant)))
-                lasting = seconds * _count(grant)
-                self.longest_range = max(self.longest_range, lasting)
-                entry = (self.now + lasting, grant.attempt_id, node_id, grant)
+                duration = seconds * _count(grant)
+                self.longest_range = max(self.longest_range, duration)
+                entry = (self.now + duration, grant.attempt_id, node_id, grant)
                 heapq.heappush(self.ends, entry)
 
     async def _finish(self, node_id: NodeId, grant: Grant) -> None:
         """In parts, as a node does that runs them one after the other."""
         items = [item for part in grant.items for item in range(part.start, part.end)]
         seconds = self.item_seconds[node_id]
-        began = """UPDATE attempts SET fetched_at = fetched_at - make_interval(secs => $2),
+        antedate = """UPDATE attempts SET fetched_at = fetched_at - make_interval(secs => $2),
             started_at = started_at - make_interval(secs => $2) WHERE id = $1"""
-        await self.pool.sql(began, grant.attempt_id, seconds * len(items))
+        await self.pool.sql(antedate, grant.attempt_id, seconds * len(items))
         for start in range(0, len(items), PART):
             await self._part(node_id, grant, items[start : start + PART])
         end = done(grant, usage=used(seconds * len(items)))
@@ -102,22 +102,22 @@ class Herd:
 
     async def _outcomes(self) -> int:
         counts = "SELECT sum(items_done) FROM attempts WHERE task_id = $1"
-        found: int = await self.pool.sql(counts, self.task_id)
-        return found
+        outcomes: int = await self.pool.sql(counts, self.task_id)
+        return outcomes
 
     async def _kill(self, node_id: NodeId) -> None:
         """In the middle of a range, a part of which it has told."""
         self.killed = node_id
-        (mine,) = [entry for entry in self.ends if entry[2] == node_id]
-        told = [mine[3].items[0].start, mine[3].items[0].start + 1]
-        await self._part(node_id, mine[3], told)
-        self.ends.remove(mine)
+        (entry,) = [entry for entry in self.ends if entry[2] == node_id]
+        first_items = [entry[3].items[0].start, entry[3].items[0].start + 1]
+        await self._part(node_id, entry[3], first_items)
+        self.ends.remove(entry)
         heapq.heapify(self.ends)
-        heapq.heappush(self.ends, (self.now + LEASE_SECONDS, "", node_id, mine[3]))
+        heapq.heappush(self.ends, (self.now + LEASE_SECONDS, "", node_id, entry[3]))
 
     async def _lose(self) -> None:
-        late = "UPDATE attempts SET lease_expires_at = now() WHERE node_id = $1"
-        await self.pool.sql(late, self.killed)
+        expire_leases = "UPDATE attempts SET lease_expires_at = now() WHERE node_id = $1"
+        await self.pool.sql(expire_leases, self.killed)
         await self.pool.sql("UPDATE nodes SET state = 'silent' WHERE id = $1", self.killed)
         assert await expire.expire_once(self.pool.services, self.pool.leads) == 1
 
@@ -132,15 +132,15 @@ async def test_each_of_ten_thousand_items_has_one_outcome_and_the_slow_node_hold
     nodes = [(await pool.offer()).node_id for _ in range(5)]
     task = await pool.submit(items=ITEMS, allow_failures=ITEMS // 100)
     speeds = dict.fromkeys(nodes, ITEM_SECONDS) | {nodes[4]: ITEM_SECONDS * SLOW}
-    herd = Herd(pool, task.id, speeds)
-    await herd.run(kill=nodes[1])
+    simulation = Herd(pool, task.id, speeds)
+    await simulation.run(kill=nodes[1])
     after = await pool.task(task.id)
     assert after.state is TaskState.SUCCEEDED and after.items is not None
     assert (after.items.succeeded, after.items.failed) == (ITEMS - ITEMS // 100, ITEMS // 100)
-    assert set(herd.accepted.values()) == {1} and len(herd.accepted) == ITEMS
-    assert herd.longest_range <= 10.0
+    assert set(simulation.accepted.values()) == {1} and len(simulation.accepted) == ITEMS
+    assert simulation.longest_range <= 10.0
     # What the killed node had half done is done again; nobody waits for a range of the slow one.
-    assert herd.now <= _soonest() + GOOD_SECONDS
+    assert simulation.now <= _soonest() + GOOD_SECONDS
     await pool.check()
 
 
@@ -149,14 +149,14 @@ async def test_a_node_on_which_everything_fails_at_once_gets_through_little_of_a
 ) -> None:
     nodes = [(await pool.offer()).node_id for _ in range(3)]
     task = await pool.submit(items=1_000, allow_failures=10, max_attempts=2)
-    herd = Herd(pool, task.id, dict.fromkeys(nodes, ITEM_SECONDS) | {nodes[0]: 0.001})
-    herd.broken = nodes[0]
-    await herd.run()
+    simulation = Herd(pool, task.id, dict.fromkeys(nodes, ITEM_SECONDS) | {nodes[0]: 0.001})
+    simulation.broken = nodes[0]
+    await simulation.run()
     after = await pool.task(task.id)
     assert after.state is TaskState.SUCCEEDED and after.items is not None
     assert after.items.failed == 10, "those that fail everywhere"
-    assert max(herd.tried[nodes[0]].values()) == 1, "what failed there is tried elsewhere"
-    assert len(herd.tried[nodes[0]]) <= 12
+    assert max(simulation.tried[nodes[0]].values()) == 1, "what failed there is tried elsewhere"
+    assert len(simulation.tried[nodes[0]]) <= 12
     await pool.check()
 
 

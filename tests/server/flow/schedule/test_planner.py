@@ -24,10 +24,10 @@ async def test_requests_go_on_while_the_leader_decides(
     is_planning, may_end = threading.Event(), threading.Event()
     plan = Scheduler.plan
 
-    def take_long(scheduler: Scheduler, *given: Any) -> SchedulerPlan:
+    def take_long(scheduler: Scheduler, *positional: Any) -> SchedulerPlan:
         is_planning.set()
         assert may_end.wait(30), "nothing was done meanwhile"
-        return plan(scheduler, *given)
+        return plan(scheduler, *positional)
 
     monkeypatch.setattr(Scheduler, "plan", take_long)
     deciding = asyncio.create_task(schedule_once(pool.services, pool.leads, memory))
@@ -51,8 +51,8 @@ async def test_all_that_touches_the_scheduler_takes_turns() -> None:
 
         await planner(note)
 
-    await asyncio.gather(*(work(f"{each}") for each in range(20)))
-    assert names == [f"{each} {word}" for each in range(20) for word in ("begins", "ends")]
+    await asyncio.gather(*(work(f"{number}") for number in range(20)))
+    assert names == [f"{number} {word}" for number in range(20) for word in ("begins", "ends")]
 
 
 async def test_a_slice_ends_by_time_and_the_next_one_continues(pool: Pool) -> None:
@@ -64,5 +64,5 @@ async def test_a_slice_ends_by_time_and_the_next_one_continues(pool: Pool) -> No
     memory = LeaderMemory(pool.services, planner=PlannerThread())
     await memory.begin()
     slices = [await schedule_once(pool.services, pool.leads, memory) for _ in range(4)]
-    assert [len(each.assigned) for each in slices] == [1, 1, 1, 0]
+    assert [len(slice_.assigned) for slice_ in slices] == [1, 1, 1, 0]
     assert await answer_once(pool.services, memory) == 0

@@ -57,12 +57,17 @@ def install(folder: Path, module: str, code: str, entry_points: str) -> Path:
 def near_the_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The placement of the page, in a folder as an installer leaves it."""
     _, _, text = PAGE.read_text().partition("A placement is a class with one method")
-    found = re.search(r"```python\n(.*?)```.*?```toml\n(.*?)```", text, re.DOTALL)
-    assert found is not None
-    code, named = found.groups()
-    group, place = named.strip().splitlines()
-    told = re.sub(r'\[project\.entry-points\."(.*)"\]', r"[\1]", group), place.replace('"', "")
-    monkeypatch.syspath_prepend(str(install(tmp_path, "near_the_door", code, "\n".join(told))))
+    code_blocks = re.search(r"```python\n(.*?)```.*?```toml\n(.*?)```", text, re.DOTALL)
+    assert code_blocks is not None
+    code, entry_point = code_blocks.groups()
+    group, place = entry_point.strip().splitlines()
+    toml_lines = (
+        re.sub(r'\[project\.entry-points\."(.*)"\]', r"[\1]", group),
+        place.replace('"', ""),
+    )
+    monkeypatch.syspath_prepend(
+        str(install(tmp_path, "near_the_door", code, "\n".join(toml_lines)))
+    )
 
 
 @pytest.mark.usefixtures("near_the_door")
@@ -74,7 +79,7 @@ async def test_a_placement_of_ones_own_is_chosen_by_its_name(pool: Pool) -> None
         for labels in ((), ("zone=door",), ("zone=cellar",))
     ]
     await pool.submit()
-    assert [each.node_id for each in (await pool.plan()).assigned] == [nodes[1]]
+    assert [assignment.node_id for assignment in (await pool.plan()).assigned] == [nodes[1]]
 
 
 MOODY = """
@@ -95,8 +100,8 @@ class Moody:
 
 @pytest.fixture
 def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    named = "[potluck.order]\nmoody = moody_order:Moody\n"
-    monkeypatch.syspath_prepend(str(install(tmp_path, "moody_order", MOODY, named)))
+    entry_points = "[potluck.order]\nmoody = moody_order:Moody\n"
+    monkeypatch.syspath_prepend(str(install(tmp_path, "moody_order", MOODY, entry_points)))
 
 
 @pytest.mark.usefixtures("moody")
@@ -111,8 +116,8 @@ async def test_that_a_policy_raises_is_told_to_those_who_wait_until_it_is_over(
         await loop.run_once()
     waits = (await task_stream.view(pool.services, pool.alice, task.id)).waiting
     assert waits is not None and waits.code == "scheduler_fails" and "log" in waits.sentence
-    said = await explain_task.explain(pool.services, pool.alice, task.id)
-    assert said.sentence == waits.sentence
+    explanation = await explain_task.explain(pool.services, pool.alice, task.id)
+    assert explanation.sentence == waits.sentence
 
     monkeypatch.setattr("moody_order.is_broken", False)
     await loop.run_once()

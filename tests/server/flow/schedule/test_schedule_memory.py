@@ -33,12 +33,12 @@ async def begun(pool: Pool) -> LeaderMemory:
 
 async def placed(pool: Pool, memory: LeaderMemory) -> list[TaskId]:
     """What the leader places until there is nothing more to place."""
-    found: list[TaskId] = []
+    task_ids: list[TaskId] = []
     while True:
         slice_ = await schedule.schedule_once(pool.services, pool.leads, memory)
-        found += [each.task_id for each in slice_.assigned]
+        task_ids += [assignment.task_id for assignment in slice_.assigned]
         if slice_.is_complete:
-            return found
+            return task_ids
 
 
 async def swept(pool: Pool, memory: LeaderMemory) -> int:
@@ -65,16 +65,16 @@ async def waiting(pool: Pool) -> set[str]:
 async def test_what_commits_late_is_not_missed(pool: Pool) -> None:
     """The transaction that began first commits last, and a reader comes in between."""
     memory = await begun(pool)
-    late = await pool.submit()
+    late_task = await pool.submit()
     early = await pool.submit()
     await memory.catch_up()
     async with pool.services.database.transaction() as connection:
-        await connection.execute("UPDATE tasks SET failures = 1 WHERE id = $1", late.id)
+        await connection.execute("UPDATE tasks SET failures = 1 WHERE id = $1", late_task.id)
         await cancel.cancel(pool.services, pool.alice, early.id)
         await memory.catch_up()
-        assert memory.known.scheduler.task_ids() == [late.id]
+        assert memory.known.scheduler.task_ids() == [late_task.id]
         await connection.execute(
-            "UPDATE tasks SET not_before = now() + interval '1 hour' WHERE id = $1", late.id
+            "UPDATE tasks SET not_before = now() + interval '1 hour' WHERE id = $1", late_task.id
         )
     await memory.catch_up()
     assert memory.known.scheduler.task_ids() == []
@@ -109,7 +109,7 @@ async def test_heads_come_first_and_the_rest_behind(pool: Pool) -> None:
     async with pool.services.database.transaction() as connection:
         (account,) = await scheduler_feed.waiting_accounts(connection)
         heads = await LeaderMemory(pool.services).tasks.heads(connection, [account], 2)
-    assert [each.id for each in heads] == [high, low[0]]
+    assert [head.id for head in heads] == [high, low[0]]
     memory = LeaderMemory(pool.services)
     while not memory.is_loaded:
         await memory.load_more()
@@ -171,8 +171,10 @@ async def test_news_do_not_go_through_all_that_wait_for_others(pool: Pool) -> No
         now = await connection.fetchval("SELECT pg_current_snapshot()::text")
         statement, *values = scheduler_feed._sql.news(snapshot=now, limit=100)
         plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", *values)
-    told = [line for (line,) in plan if "on dependencies" in line]
-    assert told and all("rows=0" in line.partition("actual")[2] for line in told), told
+    plan_lines = [line for (line,) in plan if "on dependencies" in line]
+    assert plan_lines and all("rows=0" in line.partition("actual")[2] for line in plan_lines), (
+        plan_lines
+    )
 
 
 async def test_a_node_that_registered_with_an_older_server_gets_work(pool: Pool) -> None:
@@ -194,7 +196,7 @@ async def test_a_node_that_failed_a_task_is_not_asked_again(pool: Pool) -> None:
     await pool.report(bad.node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1))
     good = await pool.offer()
     done_with = await schedule.schedule_once(pool.services, pool.leads, memory)
-    assert [each.node_id for each in done_with.assigned] == [good.node_id]
+    assert [assignment.node_id for assignment in done_with.assigned] == [good.node_id]
 
 
 async def test_a_difference_is_mended_counted_and_logged(
@@ -277,7 +279,7 @@ async def test_what_is_refused_again_and_again_is_set_aside_for_a_while(pool: Po
     memory = await begun(pool)
     with capture_logs() as logs:
         assert await placed(pool, memory) == []
-    assert "a plan was refused repeatedly" in {each["event"] for each in logs}
+    assert "a plan was refused repeatedly" in {log_line["event"] for log_line in logs}
     await pool.sql("ALTER TABLE attempts DROP CONSTRAINT never")
     assert await swept(pool, memory) == 0
     due = memory.known.next_due
@@ -334,21 +336,21 @@ async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -
     known = memory.known.scheduler.task(task.id)
     assert known is not None and known.pending == (ItemRange(0, 10),)
     shares = (DeviceShare(node.device_ids[0], 100),)
-    whole = Assignment(task.id, node.node_id, shares, known.requirements, known.limits, 0, 0)
+    whole_range = Assignment(task.id, node.node_id, shares, known.requirements, known.limits, 0, 0)
 
     async def grant(start: int, end: int) -> int:
-        assignment = replace(whole, items=ItemRange(start, end))
+        assignment = replace(whole_range, items=ItemRange(start, end))
         async with pool.services.database.transaction() as connection:
-            planned = [PlannedAttempt(new_attempt_id(), assignment)]
-            return len(await assign(connection, planned, pool.leads, 15.0))
+            planned_attempts = [PlannedAttempt(new_attempt_id(), assignment)]
+            return len(await assign(connection, planned_attempts, pool.leads, 15.0))
 
     assert (await grant(2, 5), await grant(4, 6), await grant(9, 11), await grant(5, 10)) == (
         *(1, 0, 0),
         1,
     )
     await memory.catch_up()
-    left = memory.known.scheduler.task(task.id)
-    assert left is not None and left.pending == (ItemRange(0, 2),)
+    scheduled_task = memory.known.scheduler.task(task.id)
+    assert scheduled_task is not None and scheduled_task.pending == (ItemRange(0, 2),)
 
 
 def test_what_was_put_off_is_kept_once_and_forgotten_when_it_is_over() -> None:
@@ -358,27 +360,31 @@ def test_what_was_put_off_is_kept_once_and_forgotten_when_it_is_over() -> None:
         later.put(task_id, 1e6 + number)
         later.put(task_id, 1e6 + number)
         later.drop(task_id)
-    kept = TaskId("task_kept")
-    for at in (30.0, 20.0, 10.0, 40.0):
-        later.put(kept, at)
+    kept_id = TaskId("task_kept")
+    for due_at in (30.0, 20.0, 10.0, 40.0):
+        later.put(kept_id, due_at)
     assert len(later) < 200
     assert later.next_at == 40.0
     assert later.take_due(39.0) == []
-    assert later.take_due(40.0) == [kept]
+    assert later.take_due(40.0) == [kept_id]
     assert later.next_at is None
 
 
 async def test_what_was_set_aside_and_then_cancelled_is_forgotten(pool: Pool) -> None:
     task = await pool.submit()
     memory = await begun(pool)
-    known = memory.known
-    assert [known.refuse(task.id, memory.now + 3600) for _ in range(3)] == [False, False, True]
+    scheduler_state = memory.known
+    assert [scheduler_state.refuse(task.id, memory.now + 3600) for _ in range(3)] == [
+        False,
+        False,
+        True,
+    ]
     await memory.read_tasks([task.id])
-    before = (known.next_due, len(known.set_aside))
+    before = (scheduler_state.next_due, len(scheduler_state.set_aside))
     assert before[0] is not None and before[1] == 1
     await cancel.cancel(pool.services, pool.alice, task.id)
     await memory.catch_up()
-    assert (known.next_due, len(known.set_aside)) == (None, 0)
+    assert (scheduler_state.next_due, len(scheduler_state.set_aside)) == (None, 0)
 
 
 async def test_reasons_are_put_again_a_few_at_a_time(
@@ -403,8 +409,8 @@ async def test_reasons_are_put_again_a_few_at_a_time(
     monkeypatch.setattr(waiting_reasons, "_REASON_SECONDS", 0.0)
     await published.publish({})
     assert 1 <= puts <= 5 and published.is_behind
-    for each in ids:
-        scheduler.drop_task(each)
+    for task_id in ids:
+        scheduler.drop_task(task_id)
     await published.publish({})
     assert not published.is_behind
 
@@ -475,4 +481,4 @@ async def test_an_array_begins_with_what_those_of_its_name_have_shown(pool: Pool
 async def ranges(pool: Pool, memory: LeaderMemory) -> list[ItemRange | None]:
     """Which items a round grants."""
     slice_ = await schedule.schedule_once(pool.services, pool.leads, memory)
-    return [each.items for each in slice_.assigned]
+    return [assignment.items for assignment in slice_.assigned]

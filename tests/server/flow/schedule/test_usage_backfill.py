@@ -29,7 +29,10 @@ async def test_a_new_leader_knows_who_has_just_used_the_pool(pool: Pool) -> None
     alices = await pool.submit()
     bobs = await submit.submit(pool.services, pool.bob, request(), None)
     await loop.run_once()
-    assert [await _state(pool, each) for each in (alices.id, bobs.id)] == ["queued", "assigned"]
+    assert [await _state(pool, task_id) for task_id in (alices.id, bobs.id)] == [
+        "queued",
+        "assigned",
+    ]
 
 
 @pytest.mark.parametrize("end", ["now() - interval '1 h'", "NULL"])
@@ -76,8 +79,8 @@ async def _use_for_hours(pool: Pool) -> None:
 
 
 async def _state(pool: Pool, task_id: TaskId) -> str:
-    found: str = await pool.sql("SELECT state FROM tasks WHERE id = $1", task_id)
-    return found
+    task_state: str = await pool.sql("SELECT state FROM tasks WHERE id = $1", task_id)
+    return task_state
 
 
 def test_what_was_used_before_counts_as_if_it_had_been_counted() -> None:
@@ -87,10 +90,10 @@ def test_what_was_used_before_counts_as_if_it_had_been_counted() -> None:
     counted.have(-500, 3 * HOUR)
     recalled.recall(decayed_use(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
     assert recalled.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
-    late = SchedulerAccount(AccountId("c"))
-    late.use(7 * HOUR)  # had its turns before the reading came to it
-    late.recall(decayed_use(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
-    assert late.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
+    late_account = SchedulerAccount(AccountId("c"))
+    late_account.use(7 * HOUR)  # had its turns before the reading came to it
+    late_account.recall(decayed_use(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
+    assert late_account.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
     assert decayed_use(1000, 9.0, 5.0, 9.0) == 0.0
     assert decayed_use(1000, -HALF_LIFE_SECONDS - 1, -HALF_LIFE_SECONDS, 0.0) == pytest.approx(
         500, rel=1e-3
@@ -131,8 +134,8 @@ async def test_a_day_of_attempts_is_a_range_of_the_primary_key(pool: Pool, mode:
     assert "Seq Scan" not in before and '"Index Name": "attempts_long"' in before
 
 
-async def _explain(connection: Connection, since: str, statement: str, said: str) -> str:
+async def _explain(connection: Connection, since: str, statement: str, parameters: str) -> str:
     await connection.execute(f"PREPARE used ({since}, text, bigint) AS {statement}")
-    plan: str = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE used ({said})")
+    plan: str = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE used ({parameters})")
     await connection.execute("DEALLOCATE used")
     return plan

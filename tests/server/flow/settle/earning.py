@@ -74,7 +74,7 @@ async def many_payees(pool: Pool, count: int) -> list[AccountId]:
             await accounts.add(connection, Wallet(f"worker {number}").address, {Role.PROVIDER})
             for number in range(count)
         ]
-        workers = [each.id for each in added if each is not None]
+        workers = [account.id for account in added if account is not None]
         for worker in workers:
             await epochs.set_rewards_to(connection, worker, RewardsTo.PAYOUT)
     await earn(pool, 0)

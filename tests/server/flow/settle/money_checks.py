@@ -71,8 +71,8 @@ async def check_sums(connection: Connection) -> None:
         assert not row["is_settled"] or row["still_held"] == 0, dict(row)
     wrong = await connection.fetch(_WRONG_FEES)
     assert not wrong, f"not the agreed part: {[dict(row) for row in wrong]}"
-    above = await connection.fetch(_ABOVE_CEILING)
-    assert not above, f"paid above the agreed price: {[dict(row) for row in above]}"
+    overpaid = await connection.fetch(_ABOVE_CEILING)
+    assert not overpaid, f"paid above the agreed price: {[dict(row) for row in overpaid]}"
 
 
 async def check_payments(connection: Connection, uncovered_seconds: dict[str, float]) -> set[str]:
@@ -100,18 +100,18 @@ def _possible(row: Any) -> list[int]:
     limits = (row["most_seconds"], _seconds(row["finished_at"] - row["started_at"]))
     reported = row["reported_seconds"]
     worked = min(*limits, limits[0] if reported is None else reported)
-    whole = cost(row["price"], worked)
+    full_cost = cost(row["price"], worked)
     secured = _secured(row, limits)
     match AttemptState(row["state"]):
         case AttemptState.LOST if row["reason"] == EndReason.SILENCE:
-            return [whole, secured, 0]
+            return [full_cost, secured, 0]
         case AttemptState.LOST:
             return [secured]
         case AttemptState.FAILED if row["is_spared"]:
             return [0]
         case AttemptState.FAILED if row["is_outlier"]:
-            return [whole, 0]
-    return [whole]
+            return [full_cost, 0]
+    return [full_cost]
 
 
 def _secured(row: Any, limits: tuple[float, float]) -> int:
@@ -119,9 +119,11 @@ def _secured(row: Any, limits: tuple[float, float]) -> int:
     checkpoint: datetime | None = row["checkpoint_at"]
     if checkpoint is None:
         return items
-    kept = cost(row["price"], min(row["most_seconds"], _seconds(checkpoint - row["started_at"])))
+    kept_cost = cost(
+        row["price"], min(row["most_seconds"], _seconds(checkpoint - row["started_at"]))
+    )
     charged: int = row["charged"]
-    return max(items, min(kept, charged))
+    return max(items, min(kept_cost, charged))
 
 
 def _seconds(span: timedelta) -> float:

@@ -186,8 +186,8 @@ class MoneyHistory:
         for _ in range(4):
             await self._let_pass(SLICE)
             await self.check()
-        (held,) = self.held.values()
-        await self.report_end(held, EndReason.COMPLETED)
+        (attempt,) = self.held.values()
+        await self.report_end(attempt, EndReason.COMPLETED)
         await self.check()
         await self.end_epoch()
         await self.check()
@@ -283,7 +283,7 @@ class MoneyHistory:
         await self.pool.sql("UPDATE tasks SET not_before = NULL WHERE not_before IS NOT NULL")
         await self.pool.plan()
         for node_id, owner in list(self.owners.items()):
-            held = [each.grant for each in self.held.values() if each.node_id == node_id]
+            held = [attempt.grant for attempt in self.held.values() if attempt.node_id == node_id]
             leases = [lease_of(grant) for grant in held]
             try:
                 grants = await self.owner_view(node_id).fetch(node_id, *leases)
@@ -296,11 +296,11 @@ class MoneyHistory:
                 self.held.setdefault(grant.attempt_id, held_now)
 
     async def start(self) -> None:
-        for attempt_id, held in list(self.held.items()):
-            if not held.is_started:
-                view = self.owner_view(held.node_id)
-                await view.report(held.node_id, Started(lease_of(held.grant)))
-                self.held[attempt_id] = replace(held, is_started=True)
+        for attempt_id, attempt in list(self.held.items()):
+            if not attempt.is_started:
+                view = self.owner_view(attempt.node_id)
+                await view.report(attempt.node_id, Started(lease_of(attempt.grant)))
+                self.held[attempt_id] = replace(attempt, is_started=True)
 
     async def interval(self) -> None:
         await self._let_pass(self.random.uniform(10, 1.5 * SLICE))
@@ -313,19 +313,21 @@ class MoneyHistory:
 
     async def write_log(self) -> None:
         """A failure with output is charged."""
-        for held in list(self.held.values())[:1]:
+        for attempt in list(self.held.values())[:1]:
             offset = await self.pool.sql(
-                "SELECT log_pieces FROM attempts WHERE id = $1", held.grant.attempt_id
+                "SELECT log_pieces FROM attempts WHERE id = $1", attempt.grant.attempt_id
             )
-            view = self.owner_view(held.node_id)
-            await view.say(held.node_id, lease_of(held.grant), offset, "a line")
+            view = self.owner_view(attempt.node_id)
+            await view.say(attempt.node_id, lease_of(attempt.grant), offset, "a line")
 
     async def report_items(self) -> None:
-        ranges = [held for held in self.held.values() if held.is_started and held.open_items]
+        ranges = [
+            attempt for attempt in self.held.values() if attempt.is_started and attempt.open_items
+        ]
         if ranges:
-            held = self.random.choice(ranges)
-            count = self.random.randint(1, len(held.open_items))
-            await self._report_items(held, self.random.sample(held.open_items, count))
+            attempt = self.random.choice(ranges)
+            count = self.random.randint(1, len(attempt.open_items))
+            await self._report_items(attempt, self.random.sample(attempt.open_items, count))
 
     async def checkpoint(self) -> None:
         await self.pool.sql(
@@ -336,15 +338,17 @@ class MoneyHistory:
     async def beat(self) -> None:
         """A node whose attempt was lost may get it back; one without credit stops it."""
         for node_id in list(self.owners):
-            held = {key: each for key, each in self.held.items() if each.node_id == node_id}
-            leases = tuple(lease_of(each.grant) for each in held.values())
+            attempts = {
+                key: attempt for key, attempt in self.held.items() if attempt.node_id == node_id
+            }
+            leases = tuple(lease_of(attempt.grant) for attempt in attempts.values())
             view = self.owner_view(node_id)
-            answer = await lease.heartbeat(
+            response = await lease.heartbeat(
                 self.pool.services, view.bobs, node_id, Heartbeat(leases)
             )
-            for attempt_id in answer.stop:
+            for attempt_id in response.stop:
                 self.held.pop(attempt_id, None)
-            for attempt_id in answer.unfunded:
+            for attempt_id in response.unfunded:
                 await self.report_end(self.held[attempt_id], EndReason.CREDIT)
         # A node that was silent for long has worked without a hold.
         await self._note_uncovered(is_new=True)
@@ -365,17 +369,19 @@ class MoneyHistory:
         """With any reason that a node may report, plausible or not; half of them with success."""
         if self.held:
             reason = self.random.choice((*len(REPORTED) * (EndReason.COMPLETED,), *REPORTED))
-            held = self.random.choice(list(self.held.values()))
-            if reason is EndReason.COMPLETED and held.is_started and held.open_items:
-                await self._report_items(held, held.open_items, (EndReason.COMPLETED,))
-                held = self.held[held.grant.attempt_id]
-            await self.report_end(held, reason)
+            attempt = self.random.choice(list(self.held.values()))
+            if reason is EndReason.COMPLETED and attempt.is_started and attempt.open_items:
+                await self._report_items(attempt, attempt.open_items, (EndReason.COMPLETED,))
+                attempt = self.held[attempt.grant.attempt_id]
+            await self.report_end(attempt, reason)
 
     async def retry(self) -> None:
-        ended = await self.pool.sql("SELECT array_agg(id) FROM tasks WHERE finished_at < now()")
-        known = [task_id for task_id in self.tasks if task_id in ended]
-        if known:
-            task_id = self.random.choice(known)
+        finished_ids = await self.pool.sql(
+            "SELECT array_agg(id) FROM tasks WHERE finished_at < now()"
+        )
+        finished_tasks = [task_id for task_id in self.tasks if task_id in finished_ids]
+        if finished_tasks:
+            task_id = self.random.choice(finished_tasks)
             consumer = self.tasks[task_id]
             self.keys += 1
             retried = await retry_task(
@@ -388,7 +394,9 @@ class MoneyHistory:
         node_id = self.random.choice(list(self.owners))
         view = self.owner_view(node_id)
         await lease.leave(self.pool.services, view.bobs, node_id)
-        self.held = {key: held for key, held in self.held.items() if held.node_id != node_id}
+        self.held = {
+            key: attempt for key, attempt in self.held.items() if attempt.node_id != node_id
+        }
         await self.offer(self.owners[node_id], node_id)
 
     async def cancel(self) -> None:
@@ -409,14 +417,14 @@ class MoneyHistory:
     async def grant(self) -> None:
         """Dave gets enough for some minutes."""
         account = self.random.choice((self.pool.alice, self.pool.bob, *3 * (self.dave,)))
-        most = 30_000_000 if account == self.dave else 2_000_000_000
-        amount = self.random.choice((1, 10_000_000, most))
+        maximum = 30_000_000 if account == self.dave else 2_000_000_000
+        amount = self.random.choice((1, 10_000_000, maximum))
         await roles.grant(self.pool.services, self.pool.alice, account, amount, None)
 
     async def revoke(self) -> None:
-        taken = TakeCredit(self.random.choice((1, 1_000_000, 3_000_000_000)), "a test")
+        request = TakeCredit(self.random.choice((1, 1_000_000, 3_000_000_000)), "a test")
         account = self.random.choice((self.pool.alice, self.pool.bob, self.carol, self.dave))
-        await administration.take(self.pool.services, self.pool.alice, account, taken)
+        await administration.take(self.pool.services, self.pool.alice, account, request)
 
     async def choose_rewards(self) -> None:
         account = self.random.choice((self.pool.bob, self.carol))
@@ -445,8 +453,8 @@ class MoneyHistory:
     async def offer(self, owner: AccountId, node_id: NodeId | None = None) -> None:
         view = self.view(self.pool.alice, owner)
         price = self.random.choice(PRICES if node_id else PRICES[1:])
-        registered = await view.offer(node_id, devices=2, price_micro_per_hour=price)
-        self.owners[registered.node_id] = owner
+        offered = await view.offer(node_id, devices=2, price_micro_per_hour=price)
+        self.owners[offered.node_id] = owner
 
     async def drain(self) -> None:
         """Everything ends; nothing stays held for anybody."""
@@ -464,8 +472,8 @@ class MoneyHistory:
             pass
         await self.end_epoch()
         await self.check()
-        left = await self.pool.sql("SELECT sum(held_micro + held_back_micro) FROM balances")
-        assert left == 0, "\n".join(self.trace)
+        remaining = await self.pool.sql("SELECT sum(held_micro + held_back_micro) FROM balances")
+        assert remaining == 0, "\n".join(self.trace)
 
     async def check(self) -> None:
         try:
@@ -479,13 +487,15 @@ class MoneyHistory:
         async with self.pool.services.database.transaction() as connection:
             await check_sums(connection)
             unpaid = await check_payments(connection, self.uncovered_seconds)
-            left = await connection.fetch(
+            unpaid_attempts = await connection.fetch(
                 "SELECT attempts.id, available_micro FROM attempts"
                 " JOIN balances ON account_id = consumer_id"
                 " WHERE attempts.id = ANY($1) AND available_micro > 0",
                 list(unpaid - self.unpaid),
             )
-        assert not left, f"credit was left, and work is not paid: {[dict(row) for row in left]}"
+        assert not unpaid_attempts, (
+            f"credit was left, and work is not paid: {[dict(row) for row in unpaid_attempts]}"
+        )
         self.unpaid = unpaid
 
     async def _let_pass(self, seconds: float) -> None:
@@ -523,38 +533,38 @@ class MoneyHistory:
 
     async def _report_items(
         self,
-        held: Held,
+        attempt: Held,
         items: Sequence[int],
         reasons: Sequence[EndReason] = (*OF_ITEMS, *len(OF_ITEMS) * (EndReason.COMPLETED,)),
     ) -> None:
-        seconds = await self._ran_seconds(held) / 2 / max(1, len(held.open_items))
+        seconds = await self._ran_seconds(attempt) / 2 / max(1, len(attempt.open_items))
         outcomes = tuple(
             ItemOutcome(item, reason, seconds, _EXIT_CODES.get(reason))
             for item in items
             for reason in (self.random.choice(reasons),)
         )
-        report = ItemsDone(lease_of(held.grant), outcomes)
-        await self.owner_view(held.node_id).report(held.node_id, report)
-        left = tuple(item for item in held.open_items if item not in items)
-        self.held[held.grant.attempt_id] = replace(held, open_items=left)
+        report = ItemsDone(lease_of(attempt.grant), outcomes)
+        await self.owner_view(attempt.node_id).report(attempt.node_id, report)
+        open_items = tuple(item for item in attempt.open_items if item not in items)
+        self.held[attempt.grant.attempt_id] = replace(attempt, open_items=open_items)
 
-    async def report_end(self, held: Held, reason: EndReason) -> None:
-        view, grant = self.owner_view(held.node_id), held.grant
-        seconds = await self._ran_seconds(held) * self.random.choice((0.5, 1.0, 2.0))
-        ended = done(grant, reason, usage=used(seconds), exit_code=_EXIT_CODES.get(reason))
-        (answer,) = await view.report(held.node_id, ended)
-        self.trace[-1:] = [f"{self.trace[-1]} ({reason}: {answer})" if self.trace else reason]
-        self.ends[f"{reason} {answer}"] += 1
-        if answer != InvalidInput.code:
+    async def report_end(self, attempt: Held, reason: EndReason) -> None:
+        view, grant = self.owner_view(attempt.node_id), attempt.grant
+        seconds = await self._ran_seconds(attempt) * self.random.choice((0.5, 1.0, 2.0))
+        finish = done(grant, reason, usage=used(seconds), exit_code=_EXIT_CODES.get(reason))
+        (code,) = await view.report(attempt.node_id, finish)
+        self.trace[-1:] = [f"{self.trace[-1]} ({reason}: {code})" if self.trace else reason]
+        self.ends[f"{reason} {code}"] += 1
+        if code != InvalidInput.code:
             self.held.pop(grant.attempt_id, None)
 
-    async def _ran_seconds(self, held: Held) -> float:
-        ran = await self.pool.sql(
+    async def _ran_seconds(self, attempt: Held) -> float:
+        seconds = await self.pool.sql(
             "SELECT extract(epoch FROM now() - started_at)::double precision FROM attempts"
             " WHERE id = $1",
-            held.grant.attempt_id,
+            attempt.grant.attempt_id,
         )
-        return ran or 0.0
+        return seconds or 0.0
 
     def _any_held(self) -> str:
         return self.random.choice(list(self.held)) if self.held else ""

@@ -35,9 +35,9 @@ async def contributed(
     pool: Pool, since: datetime | None = None
 ) -> tuple[Contribution, list[DeviceContribution]]:
     async with pool.services.database.transaction() as connection:
-        found = await read_contribution(connection, pool.bob, since or midnight(2))
-    assert found is not None
-    return found
+        contribution = await read_contribution(connection, pool.bob, since or midnight(2))
+    assert contribution is not None
+    return contribution
 
 
 async def offered(pool: Pool) -> float:
@@ -55,8 +55,8 @@ def near(seconds: float) -> object:
 
 async def tell(pool: Pool, node_id: NodeId, availability: Availability) -> None:
     uuid = f"{pool.machines[node_id]}-0"
-    beat = Heartbeat((), devices=(DeviceStatus(uuid, availability),))
-    await lease.heartbeat(pool.services, pool.bobs, node_id, beat)
+    heartbeat = Heartbeat((), devices=(DeviceStatus(uuid, availability),))
+    await lease.heartbeat(pool.services, pool.bobs, node_id, heartbeat)
 
 
 async def test_a_device_is_offered_from_its_registration_on(pool: Pool) -> None:
@@ -159,8 +159,8 @@ async def test_each_device_has_its_line_and_the_sum_agrees_with_the_earnings(poo
     assert total.worked_seconds == pytest.approx(4 * 300)
     assert total.assigned_seconds == pytest.approx(4 * 600, abs=4 * PASSED)
     by_device = {line.device_id: line.contribution for line in lines}
-    several = by_device[None]
-    assert (several.earned_micro, several.worked_seconds) == (600 * SECOND_MICRO, 0)
+    pool_line = by_device[None]
+    assert (pool_line.earned_micro, pool_line.worked_seconds) == (600 * SECOND_MICRO, 0)
     for name in ("earned_micro", "fee_micro", "attempts", "worked_seconds"):
         parts = [getattr(line.contribution, name) for line in lines]
         assert sum(parts) == pytest.approx(getattr(total, name))
@@ -183,9 +183,9 @@ async def test_running_attempts_count_until_now_with_what_is_held_back(pool: Poo
 async def test_nobody_sees_the_devices_of_others(pool: Pool) -> None:
     await pool.offer()
     async with pool.services.database.transaction() as connection:
-        found = await read_contribution(connection, pool.alice, midnight(2))
-    assert found is not None
-    total, devices = found
+        contribution = await read_contribution(connection, pool.alice, midnight(2))
+    assert contribution is not None
+    total, devices = contribution
     assert devices == [] and total.offered_seconds == 0
 
 

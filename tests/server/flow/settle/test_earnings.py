@@ -18,12 +18,12 @@ DAY = timedelta(days=1)
 
 
 async def earned(
-    pool: Pool, since: datetime | None = None, until: datetime | None = None
+    pool: Pool, since: datetime | None = None, before: datetime | None = None
 ) -> Earnings:
     now = datetime.now(UTC)
     async with pool.services.database.transaction() as connection:
         return await earnings.read_earnings(
-            connection, pool.bob, since or now - DAY, until or now + DAY
+            connection, pool.bob, since or now - DAY, before or now + DAY
         )
 
 
@@ -64,27 +64,27 @@ async def _put_back(pool: Pool, grant: Grant, ago: timedelta) -> None:
 async def test_each_day_node_and_device_has_its_line(pool: Pool) -> None:
     await pool.give(pool.alice, 10**12)
     node = await pool.offer(devices=2, price_micro_per_hour=HOUR_MICRO)
-    first, again = await work(pool, node), await work(pool, node)
+    first, second_attempt = await work(pool, node), await work(pool, node)
     both = await work(pool, node, devices=2)
     long_ago = await work(pool, node)
     for grant, ago in ((both, DAY), (long_ago, 40 * DAY)):
         await _put_back(pool, grant, ago)
     found = await earned(pool, datetime.now(UTC) - 30 * DAY)
-    assert {each.device_id for each in found.earned} == {
+    assert {line.device_id for line in found.earned} == {
         first.devices[0].device_id,
-        again.devices[0].device_id,
+        second_attempt.devices[0].device_id,
         None,  # nobody knows what each of several has earned
     }
-    days = [each.day for each in found.earned]
+    days = [line.day for line in found.earned]
     assert days == sorted(days, reverse=True) and len(set(days)) == 2
-    assert {(each.node_id, each.node_name) for each in found.earned} == {(node.node_id, "attic")}
-    assert (found.attempts, sum(each.attempts for each in found.earned)) == (3, 3)
-    assert found.reward_micro == sum(each.reward_micro for each in found.earned)
+    assert {(line.node_id, line.node_name) for line in found.earned} == {(node.node_id, "attic")}
+    assert (found.attempts, sum(line.attempts for line in found.earned)) == (3, 3)
+    assert found.reward_micro == sum(line.reward_micro for line in found.earned)
     assert found.reward_micro == 500_000 * 4, "two tasks on one card, and one on two"
     assert found.seconds == 1.5, "what the server was deaf for is no work"
-    everything = await earned(pool, datetime.now(UTC) - 90 * DAY)
-    assert everything.reward_micro == (await pool.balance(pool.bob)).available_micro
-    assert everything.attempts == 4
+    all_earnings = await earned(pool, datetime.now(UTC) - 90 * DAY)
+    assert all_earnings.reward_micro == (await pool.balance(pool.bob)).available_micro
+    assert all_earnings.attempts == 4
 
 
 async def test_what_failed_counts_too_and_what_is_free_earns_nothing(pool: Pool) -> None:
@@ -107,11 +107,11 @@ async def test_what_was_paid_stays_so_when_an_attempt_is_taken_back(pool: Pool) 
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 s'")
     await expire.expire_once(pool.services, pool.leads)
     paid = (await pool.balance(pool.bob)).available_micro
-    lost = await earned(pool)
-    assert paid > 0 and (lost.reward_micro, lost.attempts) == (paid, 1)
+    lost_earnings = await earned(pool)
+    assert paid > 0 and (lost_earnings.reward_micro, lost_earnings.attempts) == (paid, 1)
     await pool.beat(node.node_id, lease_of(grant))
-    back = await earned(pool)
-    assert (back.reward_micro, back.attempts) == (paid, 0), "it runs"
+    readopted_earnings = await earned(pool)
+    assert (readopted_earnings.reward_micro, readopted_earnings.attempts) == (paid, 0), "it runs"
 
 
 async def test_nobody_has_earned_anything_yet(pool: Pool) -> None:
@@ -134,4 +134,4 @@ async def test_what_the_work_took_of_the_machine_is_told_to_its_owner(pool: Pool
     found = await earned(pool)
     in_all = UsedInAll(4.0, 2.0, 50.0, 20, 2**63 - 1)
     assert found.used == in_all
-    assert [each.used for each in found.earned] == [in_all]
+    assert [line.used for line in found.earned] == [in_all]

@@ -41,15 +41,15 @@ async def begin(owner: Pool, node_id: NodeId, text: str = "") -> Grant:
     await owner.report(node_id, Started(lease_of(grant)))
     if text:
         await owner.say(node_id, lease_of(grant), 0, text)
-    late = "UPDATE attempts SET started_at = started_at - interval '10 s' WHERE id = $1"
-    await owner.sql(late, grant.attempt_id)
+    antedate = "UPDATE attempts SET started_at = started_at - interval '10 s' WHERE id = $1"
+    await owner.sql(antedate, grant.attempt_id)
     return grant
 
 
 async def run(owner: Pool, node_id: NodeId, reason: EndReason, text: str = "") -> Grant:
     grant = await begin(owner, node_id, text)
-    ended = done(grant, reason, usage=used(10))
-    assert await owner.report(node_id, ended) == ["accepted"]
+    finish = done(grant, reason, usage=used(10))
+    assert await owner.report(node_id, finish) == ["accepted"]
     return grant
 
 
@@ -73,8 +73,8 @@ async def fail_after(owner: Pool, node_id: NodeId, seconds: float) -> Grant:
     """With a log, as a node can make it up."""
     grant = await begin(owner, node_id, "epoch 1\n")
     await pass_time(owner, grant, seconds)
-    ended = done(grant, EndReason.EXIT_STATUS, exit_code=1, usage=used(seconds))
-    assert await owner.report(node_id, ended) == ["accepted"]
+    finish = done(grant, EndReason.EXIT_STATUS, exit_code=1, usage=used(seconds))
+    assert await owner.report(node_id, finish) == ["accepted"]
     return grant
 
 
@@ -111,12 +111,12 @@ async def priced_node(owner: Pool) -> NodeId:
 
 
 async def outliers(pool: Pool, node_id: NodeId) -> int:
-    found: int = await pool.sql("SELECT outlier_attempts FROM nodes WHERE id = $1", node_id)
-    return found
+    outlier_count: int = await pool.sql("SELECT outlier_attempts FROM nodes WHERE id = $1", node_id)
+    return outlier_count
 
 
 @pytest.mark.parametrize(
-    ("text", "paid", "each", "charged"),
+    ("text", "paid", "run_seconds", "charged"),
     [
         pytest.param("", 0, 10, 1, id="silent"),
         pytest.param("", 0, 700, 3, id="silent and long, of a new account"),
@@ -125,7 +125,7 @@ async def outliers(pool: Pool, node_id: NodeId) -> int:
     ],
 )
 async def test_a_consumer_pays_for_one_attempt_that_left_nothing(
-    pool: Pool, text: str, paid: int, each: int, charged: int
+    pool: Pool, text: str, paid: int, run_seconds: int, charged: int
 ) -> None:
     """Else a node that idles and says `time_limit` earns the budget of all attempts."""
     await pool.give(pool.alice, 10**12)
@@ -133,15 +133,15 @@ async def test_a_consumer_pays_for_one_attempt_that_left_nothing(
     if paid:
         await pool.submit(name="earlier", run_seconds=float(paid))
         await succeed(pool, node_id, paid)
-    task = await pool.submit(run_seconds=float(each), max_attempts=3)
+    task = await pool.submit(run_seconds=float(run_seconds), max_attempts=3)
     for _ in range(3):
         grant = await begin(pool, node_id, text)
-        await pass_time(pool, grant, each)
-        report = done(grant, EndReason.TIME_LIMIT, usage=used(each))
+        await pass_time(pool, grant, run_seconds)
+        report = done(grant, EndReason.TIME_LIMIT, usage=used(run_seconds))
         assert await pool.report(node_id, report) == ["accepted"]
-    ended = await pool.task(task.id)
-    assert (ended.state, ended.reason) == (TaskState.FAILED, EndReason.TIME_LIMIT)
-    cost = (paid + charged * each) * SECOND_MICRO
+    task_view = await pool.task(task.id)
+    assert (task_view.state, task_view.reason) == (TaskState.FAILED, EndReason.TIME_LIMIT)
+    cost = (paid + charged * run_seconds) * SECOND_MICRO
     bob = await pool.balance(pool.bob)
     assert bob.available_micro + bob.held_back_micro == cost
     assert (await pool.balance(pool.alice)).available_micro == 10**12 - cost
@@ -153,14 +153,14 @@ async def test_attempts_that_fail_in_one_moment_on_many_nodes_are_spared_exactly
 ) -> None:
     """Each transaction waits for the others of the account, and sees what they spared."""
     await pool.give(pool.alice, 10**9)
-    begun: list[tuple[NodeId, Grant]] = []
+    started_attempts: list[tuple[NodeId, Grant]] = []
     for _ in range(6):
         node_id = await priced_node(pool)
         await pool.submit(run_seconds=10.0, max_attempts=2)
-        begun.append((node_id, await begin(pool, node_id)))
+        started_attempts.append((node_id, await begin(pool, node_id)))
     ends = [
         pool.report(node_id, done(grant, EndReason.TIME_LIMIT, usage=used(10)))
-        for node_id, grant in begun
+        for node_id, grant in started_attempts
     ]
     assert await asyncio.gather(*ends) == [["accepted"]] * 6
     assert await pool.sql("SELECT count(*) FROM attempts WHERE is_spared") == FIRST_SPARED
@@ -217,18 +217,18 @@ async def test_a_failure_that_another_owner_refutes_is_not_paid_and_is_counted(p
     idle, spare = await priced_node(pool), await priced_node(pool)
     task = await pool.submit(run_seconds=10.0, max_attempts=3)
     await pool.plan()
-    chosen = idle if await pool.fetch(idle) else spare
-    await run(pool, chosen, EndReason.TIME_LIMIT)
+    chosen_node = idle if await pool.fetch(idle) else spare
+    await run(pool, chosen_node, EndReason.TIME_LIMIT)
     other = await second_owner(pool)
     helper = await priced_node(other)
     await run(other, helper, EndReason.COMPLETED)
     assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
     assert (await pool.balance(pool.bob)).available_micro == 0
     assert (await pool.balance(other.bob)).available_micro == 10 * SECOND_MICRO
-    assert [await outliers(pool, each) for each in (chosen, helper)] == [1, 0]
-    explained = await explain_node(pool.services, pool.bob, chosen)
-    assert explained.outlier_attempts == 1
-    assert explained.reliability == (
+    assert [await outliers(pool, node_id) for node_id in (chosen_node, helper)] == [1, 0]
+    explanation = await explain_node(pool.services, pool.bob, chosen_node)
+    assert explanation.outlier_attempts == 1
+    assert explanation.reliability == (
         "1 attempt failed here, while such tasks succeed on nodes of other owners; that lowers its"
         " reliability."
     )
@@ -255,8 +255,8 @@ async def test_what_was_tried_again_by_hand_refutes_too(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await pool.report(node_id, done(grant, EndReason.TIME_LIMIT))
     await pool.sql("UPDATE nodes SET state = 'silent'")
-    again = await pool.submit()
-    await pool.sql("UPDATE tasks SET retry_of = $1 WHERE id = $2", grant.task_id, again.id)
+    second_task = await pool.submit()
+    await pool.sql("UPDATE tasks SET retry_of = $1 WHERE id = $2", grant.task_id, second_task.id)
     other = await second_owner(pool)
     await run(other, (await other.offer()).node_id, EndReason.COMPLETED)
     assert await outliers(pool, node_id) == 1
@@ -269,8 +269,8 @@ async def silent(pool: Pool, text: str, contact: str) -> TaskView:
     task = await pool.submit(run_seconds=100.0, stop_after_silence_seconds=60.0)
     grant = await begin(pool, node_id, text)
     await pool.sql(f"UPDATE attempts SET {contact}")
-    ended = done(grant, EndReason.SILENCE, usage=used(10))
-    assert await pool.report(node_id, ended) == ["accepted"]
+    finish = done(grant, EndReason.SILENCE, usage=used(10))
+    assert await pool.report(node_id, finish) == ["accepted"]
     await pool.check()
     return await pool.task(task.id)
 
@@ -320,9 +320,9 @@ async def test_a_gap_between_heartbeats_begins_a_new_contact(pool: Pool) -> None
 
 
 async def test_a_limit_of_silence_below_three_heartbeats_is_refused(pool: Pool) -> None:
-    with pytest.raises(InvalidInput, match="nodes only send a heartbeat every 20 s") as refused:
+    with pytest.raises(InvalidInput, match="nodes only send a heartbeat every 20 s") as error_info:
         await pool.submit(stop_after_silence_seconds=59.0)
-    assert "--stop-after-silence 60s" in refused.value.hint
+    assert "--stop-after-silence 60s" in error_info.value.hint
     await pool.submit(stop_after_silence_seconds=60.0)
 
 
@@ -399,13 +399,13 @@ async def fail_after_ends_elsewhere(
     """Tasks of one name end on a node of another owner, then one fails here after 14,000 s."""
     await pool.give(pool.alice, 10**11)
     carol, node_id = await second_owner(pool), await priced_node(pool)
-    hers = await priced_node(carol)
+    carols_node = await priced_node(carol)
     await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", node_id)
     for _ in range(FEWEST_ENDS):
         await pool.submit(run_seconds=20_000.0, max_attempts=1)
-        await end(carol, hers, seconds)
+        await end(carol, carols_node, seconds)
     await pool.sql("UPDATE nodes SET cordoned_at = NULL WHERE id = $1", node_id)
-    await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", hers)
+    await pool.sql("UPDATE nodes SET cordoned_at = now() WHERE id = $1", carols_node)
     await pool.submit(run_seconds=20_000.0, max_attempts=1)
     await fail_after(pool, node_id, 14_000)
 

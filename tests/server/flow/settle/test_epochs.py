@@ -40,7 +40,7 @@ async def read(pool: Pool, number: int) -> tuple[Epoch, list[EpochReward]]:
         epoch = await epochs.get(connection, number)
         rewards = await epochs.rewards_of_epoch(connection, number)
     assert epoch is not None
-    return epoch, [each.reward for each in rewards]
+    return epoch, [row.reward for row in rewards]
 
 
 async def test_rewards_for_a_payout_are_set_aside_when_the_epoch_is_closed(pool: Pool) -> None:
@@ -64,7 +64,7 @@ async def test_rewards_stay_credits_by_default(pool: Pool) -> None:
     await earn(pool)
     await close(pool)
     _, rewards = await read(pool, 1)
-    assert [(each.earned_micro, each.amount_micro) for each in rewards] == [(10 * CREDIT, 0)]
+    assert [(reward.earned_micro, reward.amount_micro) for reward in rewards] == [(10 * CREDIT, 0)]
     bob = await standing(pool, pool.bob)
     assert (bob.available_micro, bob.claimable_micro) == (10 * CREDIT, 0)
 
@@ -84,7 +84,7 @@ async def test_epochs_follow_one_another_without_gaps(pool: Pool) -> None:
     for number in (1, 2, 3):
         await earn(pool, 1)
         assert await close(pool) == number
-    (first, _), (second, _), (third, rewards) = [await read(pool, each) for each in (1, 2, 3)]
+    (first, _), (second, _), (third, rewards) = [await read(pool, number) for number in (1, 2, 3)]
     assert (first.cumulative_micro, third.cumulative_micro) == (CREDIT, 3 * CREDIT)
     assert rewards[0].cumulative_micro == 3 * CREDIT
     assert second.closed_at is not None and third.closed_at is not None
@@ -201,7 +201,7 @@ async def test_a_leader_that_dies_while_closing_is_followed_by_one_that_finishes
     await pool.check()
     epoch, rewards = await read(pool, 1)
     assert epoch.closed_at is not None
-    assert {each.account_id: each.amount_micro for each in rewards} == dict.fromkeys(
+    assert {reward.account_id: reward.amount_micro for reward in rewards} == dict.fromkeys(
         workers, CREDIT
     )
 
@@ -244,18 +244,18 @@ async def test_a_payment_that_commits_after_the_closing_is_in_the_next_epoch(poo
     (worker,) = await many_payees(pool, 1)
     await close_epoch(pool.services, pool.leads)
     attempt_id = await pool.sql("SELECT id FROM attempts LIMIT 1")
-    async with pool.services.database.transaction() as late:
-        await late.execute("SELECT now()")
+    async with pool.services.database.transaction() as late_connection:
+        await late_connection.execute("SELECT now()")
         await end_epoch(pool)
         assert await close_epoch(pool.services, pool.leads) == 1
-        await pay(late, pool, worker, attempt_id, 50)
+        await pay(late_connection, pool, worker, attempt_id, 50)
     paid_at = await pool.sql("SELECT max(created_at) FROM ledger_entries WHERE slice = 150")
     first, rewards = await read(pool, 1)
     assert paid_at < first.ends_at
-    assert [each.amount_micro for each in rewards] == [CREDIT]
+    assert [reward.amount_micro for reward in rewards] == [CREDIT]
     await close(pool)
     _, rewards = await read(pool, 2)
-    assert [each.amount_micro for each in rewards] == [CREDIT]
+    assert [reward.amount_micro for reward in rewards] == [CREDIT]
 
 
 async def test_the_database_refuses_to_set_rewards_aside_twice(pool: Pool) -> None:

@@ -39,8 +39,8 @@ async def test_the_same_hold_is_taken_once(pool: Pool) -> None:
     _, grant = await begin(pool)
     with pytest.raises(asyncpg.UniqueViolationError):
         async with pool.services.database.transaction() as connection:
-            again = Movement(hold_entries(pool.alice, 100 * SECOND), grant.attempt_id)
-            await ledger.append_many(connection, [again])
+            second_hold = Movement(hold_entries(pool.alice, 100 * SECOND), grant.attempt_id)
+            await ledger.append_many(connection, [second_hold])
     assert await credit(pool) == (900, 100, 0)
     await pool.check()
 
@@ -71,9 +71,9 @@ async def test_a_hold_is_voided_if_nothing_is_owed(pool: Pool) -> None:
 async def test_a_hold_resolves_at_most_once(pool: Pool) -> None:
     """The end again, another end, and a cancellation change nothing."""
     node_id, grant = await begin(pool)
-    ended = done(grant, usage=used(10))
-    assert await pool.report(node_id, ended) == ["accepted"]
-    assert await pool.report(node_id, ended) == ["accepted"]
+    finish = done(grant, usage=used(10))
+    assert await pool.report(node_id, finish) == ["accepted"]
+    assert await pool.report(node_id, finish) == ["accepted"]
     other = done(grant, EndReason.EXIT_STATUS, usage=used(50), exit_code=1)
     assert await pool.report(node_id, other) == ["conflict"]
     with pytest.raises(Exception, match="has already succeeded"):

@@ -13,15 +13,15 @@ async def test_requests_that_wait_for_one_row_leave_the_leader_a_connection(pool
     await pool.sql("UPDATE leader SET holder = $1", pool.services.instance)
     async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", task.id)
-        asking = [
+        requests = [
             asyncio.create_task(cancel.cancel(pool.services, pool.alice, task.id))
             for _ in range(12)
         ]
         await asyncio.sleep(0.3)
         async with asyncio.timeout(3):
-            leads = await LeadershipLoop(pool.services)._lead()
-    await asyncio.gather(*asking, return_exceptions=True)
-    assert leads is not None and leads.term == pool.leads.term
+            leadership = await LeadershipLoop(pool.services)._lead()
+    await asyncio.gather(*requests, return_exceptions=True)
+    assert leadership is not None and leadership.term == pool.leads.term
 
 
 async def test_who_holds_on_to_the_leaders_row_does_not_wait_for_long(pool: Pool) -> None:

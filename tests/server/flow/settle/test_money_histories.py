@@ -42,8 +42,8 @@ async def test_each_end_that_a_node_may_report(pool: Pool) -> None:
     reasons = set(REPORTED) - {EndReason.CREDIT}
     for reason in sorted(reasons):
         await history.fill()
-        for held in list(history.held.values()):
-            await history.report_end(held, reason)
+        for attempt in list(history.held.values()):
+            await history.report_end(attempt, reason)
             await history.check()
     await history.drain()
     accepted = {name.split()[0] for name in history.ends if name.endswith(" accepted")}

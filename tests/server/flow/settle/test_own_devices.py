@@ -27,8 +27,8 @@ COUNTS = "SELECT ARRAY[finished_attempts, lost_attempts] FROM nodes"
 async def begin(
     pool: Pool, node: NodeRegistered, account_id: AccountId, *owners: str, **changes: Any
 ) -> Grant:
-    asked = request(owners=owners, run_seconds=86_400.0, **changes)
-    await submit.submit(pool.services, account_id, asked, None)
+    task_request = request(owners=owners, run_seconds=86_400.0, **changes)
+    await submit.submit(pool.services, account_id, task_request, None)
     await pool.plan()
     (grant,) = await pool.fetch(node.node_id)
     await pool.report(node.node_id, Started(lease_of(grant)))
@@ -97,14 +97,14 @@ async def test_the_database_checks_a_plan_without_a_price_again(
 ) -> None:
     """The device was free when the plan was made, and is not when it is applied."""
     await pool.offer()
-    asked = request(owners=owners)
-    await submit.submit(pool.services, pool.bob if is_own else pool.alice, asked, None)
+    task_request = request(owners=owners)
+    await submit.submit(pool.services, pool.bob if is_own else pool.alice, task_request, None)
     memory = LeaderMemory(pool.services)
     await memory.begin()
     (assignment,) = memory.known.scheduler.plan(memory.now, 10).assignments
     assert assignment.price_micro_per_hour == 0
     async with pool.services.database.transaction() as connection:
         await connection.execute("UPDATE devices SET price_micro_per_hour = 20")
-        planned = [PlannedAttempt(new_attempt_id(), assignment)]
-        applied = await assign(connection, planned, pool.leads, 15.0)
+        planned_attempts = [PlannedAttempt(new_attempt_id(), assignment)]
+        applied = await assign(connection, planned_attempts, pool.leads, 15.0)
     assert bool(applied) == (is_own and owners == (BOB,))

@@ -46,8 +46,8 @@ async def spend(pool: Pool) -> bool:
 
 async def test_the_ledger_lets_through_what_the_balance_allows(wide: Pool) -> None:
     await wide.give(wide.alice, 37 * CREDIT + 1)
-    went = await asyncio.gather(*(spend(wide) for _ in range(SPENDS)))
-    assert sum(went) == 37
+    outcomes = await asyncio.gather(*(spend(wide) for _ in range(SPENDS)))
+    assert sum(outcomes) == 37
     assert (await wide.balance(wide.alice)).available_micro == 1
     await wide.check()
 
@@ -63,8 +63,8 @@ async def test_holds_of_parallel_assignments_and_revocations_share_one_balance(w
 
     async def revoke() -> bool:
         try:
-            taken = TakeCredit(CREDIT, "a test")
-            await administration.take(wide.services, wide.bob, wide.alice, taken)
+            request = TakeCredit(CREDIT, "a test")
+            await administration.take(wide.services, wide.bob, wide.alice, request)
         except PotluckError:
             return False
         return True
@@ -72,9 +72,9 @@ async def test_holds_of_parallel_assignments_and_revocations_share_one_balance(w
     assigned = [
         place(wide, node, task.id, price=PRICE) for node, task in zip(nodes, tasks, strict=True)
     ]
-    went = await asyncio.gather(*assigned, *(revoke() for _ in range(half)))
-    held, taken = sum(went[:half]), sum(went[half:])
-    assert held + taken == 37
+    outcomes = await asyncio.gather(*assigned, *(revoke() for _ in range(half)))
+    held_count, taken_count = sum(outcomes[:half]), sum(outcomes[half:])
+    assert held_count + taken_count == 37
     alice = await wide.balance(wide.alice)
-    assert (alice.available_micro, alice.held_micro) == (0, held * CREDIT)
+    assert (alice.available_micro, alice.held_micro) == (0, held_count * CREDIT)
     await wide.check()

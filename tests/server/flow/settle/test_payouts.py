@@ -107,9 +107,9 @@ async def test_one_id_for_two_wallets_at_once_is_refused(payee: Pool) -> None:
         for wallet in (BOB, worker)
     ]
     first, second = await asyncio.gather(*calls, return_exceptions=True)
-    marked = [each for each in (first, second) if isinstance(each, PayoutsMarked)]
-    assert sum(each.recorded for each in marked) == 1
-    assert all(isinstance(each, Conflict | PayoutsMarked) for each in (first, second))
+    marked = [outcome for outcome in (first, second) if isinstance(outcome, PayoutsMarked)]
+    assert sum(outcome.recorded for outcome in marked) == 1
+    assert all(isinstance(outcome, Conflict | PayoutsMarked) for outcome in (first, second))
     await payee.check()
 
 
@@ -136,20 +136,20 @@ async def test_who_is_to_be_paid_since_when(payee: Pool) -> None:
 
 
 async def test_statements_are_signed_by_the_server_and_stay_the_same(payee: Pool) -> None:
-    own = await sign_statement(payee.services, 1, payee.bob)
-    whole = await sign_statement(payee.services, 1)
-    assert own.signer == whole.signer == server_signer(payee.services).address
-    for signed in (own, whole):
+    own_statement = await sign_statement(payee.services, 1, payee.bob)
+    whole_statement = await sign_statement(payee.services, 1)
+    assert own_statement.signer == whole_statement.signer == server_signer(payee.services).address
+    for signed in (own_statement, whole_statement):
         assert statement_signer(signed.statement, signed.signature) == signed.signer
         assert statement_sha256(signed.statement).hex() == signed.sha256
-    (line,) = own.statement.lines
+    (line,) = own_statement.statement.lines
     assert (line.wallet, line.amount_micro) == (BOB, 10 * CREDIT)
     stored = await payee.sql("SELECT statement_sha256 FROM epochs WHERE number = 1")
-    assert whole.sha256 == stored.hex()
+    assert whole_statement.sha256 == stored.hex()
     await mark(payee, row("a", 4))
     await earn(payee)
     await close(payee)
-    assert await sign_statement(payee.services, 1, payee.bob) == own
+    assert await sign_statement(payee.services, 1, payee.bob) == own_statement
 
 
 async def test_there_is_no_statement_of_an_open_epoch_nor_for_others(payee: Pool) -> None:

@@ -48,9 +48,12 @@ async def stored(
 
 async def exported(pool: Pool, side: ReceiptSide = ReceiptSide.PROVIDER) -> list[bytes]:
     account_id = pool.bob if side is ReceiptSide.PROVIDER else pool.alice
-    found = await stored(pool, side, account_id)
+    stored_receipts = await stored(pool, side, account_id)
     end = await sign_export(pool.services, ReceiptSelection(account_id, side))
-    return [*(msgspec.json.encode(one.signed) for one in found), msgspec.json.encode(end)]
+    return [
+        *(msgspec.json.encode(entry.signed) for entry in stored_receipts),
+        msgspec.json.encode(end),
+    ]
 
 
 async def finish(node: SigningNode, seconds: float = 60.0) -> None:
@@ -64,10 +67,10 @@ async def finish(node: SigningNode, seconds: float = 60.0) -> None:
 
 async def test_both_sides_sign_what_was_done_and_charged(pool: Pool, node: SigningNode) -> None:
     await finish(node)
-    answer = await node.beat()
-    assert (answer.refused, answer.next_number) == ("", 2)
-    (one,) = await stored(pool)
-    receipt, accepted = one.signed.receipt, one.signed.countersignature
+    response = await node.beat()
+    assert (response.refused, response.next_number) == ("", 2)
+    (entry,) = await stored(pool)
+    receipt, accepted = entry.signed.receipt, entry.signed.countersignature
     assert (receipt.number, receipt.starts, receipt.worked_ms) == (1, "first", 60_000)
     assert (receipt.account_id, receipt.node_key) == (pool.alice, node.key.address)
     assert (accepted.state, accepted.reason) == (AttemptState.SUCCEEDED, "completed")
@@ -106,7 +109,7 @@ async def test_a_provider_that_was_killed_goes_on_with_its_chain(
     node.reopen()
     await finish(node)
     assert (await node.beat()).next_number == 5
-    assert [one.signed.receipt.number for one in await stored(pool)] == [1, 2, 3, 4]
+    assert [entry.signed.receipt.number for entry in await stored(pool)] == [1, 2, 3, 4]
     assert check_receipts(await exported(pool)).is_good
 
 
@@ -119,7 +122,7 @@ async def test_an_end_that_is_reported_again_after_a_kill_is_signed_once(
     node.reopen()  # before the journal had forgotten it
     assert await pool.report(node.node_id, done(grant)) == ["accepted"]
     node.sign(claim(grant))
-    assert [one.receipt.number for one in node.book.unsent()] == [1]
+    assert [entry.receipt.number for entry in node.book.unsent()] == [1]
 
 
 async def test_a_fork_is_refused_and_counted(pool: Pool, node: SigningNode, tmp_path: Path) -> None:
@@ -135,16 +138,16 @@ async def test_a_fork_is_refused_and_counted(pool: Pool, node: SigningNode, tmp_
     await pool.report(node.node_id, done(grant))
     copy.sign([claim(grant)])
     copy.flush()
-    answer = await node.send(*copy.unsent())
-    assert answer.refused == "fork"
-    assert answer.detail == "The chain has another receipt 2 already: a chain cannot fork."
+    response = await node.send(*copy.unsent())
+    assert response.refused == "fork"
+    assert response.detail == "The chain has another receipt 2 already: a chain cannot fork."
     assert await pool.sql("SELECT forks FROM receipt_chains") == 1
     assert len(await stored(pool)) == 2
     # The copy goes on with a chain of its own, which says why.
-    copy.take(answer)
+    copy.take(response)
     copy.flush()
-    answer = await node.send(*copy.unsent())
-    assert (answer.refused, answer.next_number) == ("", 2)
+    response = await node.send(*copy.unsent())
+    assert (response.refused, response.next_number) == ("", 2)
     first = (await stored(pool))[-1].signed
     assert (first.receipt.starts, first.countersignature.chain_of_node) == ("refused", 2)
     check = check_receipts(await exported(pool))
@@ -163,8 +166,8 @@ async def test_two_receipts_with_the_same_predecessor_are_a_fork_also_in_one_hea
     forged = replace(
         first, receipt=receipt, node_signature=node.key.sign_digest(receipt_digest(receipt))
     )
-    answer = await node.send(first, forged)
-    assert (answer.refused, len(answer.countersigned)) == ("fork", 1)
+    response = await node.send(first, forged)
+    assert (response.refused, len(response.countersigned)) == ("fork", 1)
 
 
 async def test_a_reinstalled_node_starts_a_chain_that_says_so(
@@ -204,7 +207,7 @@ async def test_a_server_that_was_restored_from_a_backup_gets_what_it_lacks(
     await finish(node)
     assert (await node.beat()).refused == "gap"
     assert (await node.beat()).next_number == 5
-    assert [one.signed.receipt.number for one in await stored(pool)] == [1, 2, 3, 4]
+    assert [entry.signed.receipt.number for entry in await stored(pool)] == [1, 2, 3, 4]
     assert check_receipts(await exported(pool)).is_good
 
 
@@ -229,14 +232,14 @@ async def test_slices_and_both_lives_of_an_adopted_attempt_continue_the_chain(
     await pool.report(node.node_id, done(grant, usage=used(700.0)))
     node.sign(claim(grant, worked_ms=700_000))
     await node.beat()
-    found = [one.signed for one in await stored(pool)]
-    assert [one.receipt.part for one in found] == [0, 1, 2]
-    accepted = [one.countersignature for one in found]
-    assert [one.adoption for one in accepted] == [0, 1, 1]
-    assert [one.slices for one in accepted] == [1, 1, 1]
-    assert [one.state for one in accepted] == ["running", "running", "succeeded"]
-    assert [one.held_back_micro > 0 for one in accepted] == [True, True, False]
-    seconds = [one.charged_micro / 1_000_000 for one in accepted]
+    signed_receipts = [entry.signed for entry in await stored(pool)]
+    assert [signed.receipt.part for signed in signed_receipts] == [0, 1, 2]
+    accepted = [signed.countersignature for signed in signed_receipts]
+    assert [acceptance.adoption for acceptance in accepted] == [0, 1, 1]
+    assert [acceptance.slices for acceptance in accepted] == [1, 1, 1]
+    assert [acceptance.state for acceptance in accepted] == ["running", "running", "succeeded"]
+    assert [acceptance.held_back_micro > 0 for acceptance in accepted] == [True, True, False]
+    seconds = [acceptance.charged_micro / 1_000_000 for acceptance in accepted]
     assert seconds == pytest.approx([300, 600, 700], abs=20)
     check = check_receipts(await exported(pool))
     assert check.is_good, check.bad
@@ -252,9 +255,9 @@ async def test_a_cancelled_attempt_is_signed_by_both(pool: Pool, node: SigningNo
     await cancel(pool.services, pool.alice, grant.task_id)
     node.sign(claim(grant, reason="stopped"))
     await node.beat()
-    (one,) = await stored(pool)
-    assert one.signed.countersignature.state == "cancelled"
-    assert one.signed.countersignature.charged_micro == pytest.approx(60_000_000, abs=20_000_000)
+    (entry,) = await stored(pool)
+    assert entry.signed.countersignature.state == "cancelled"
+    assert entry.signed.countersignature.charged_micro == pytest.approx(60_000_000, abs=20_000_000)
 
 
 @pytest.mark.parametrize(
@@ -272,26 +275,26 @@ async def test_a_receipt_that_says_something_else_is_refused(
     pool: Pool, node: SigningNode, field: str, value: object, refusal: str
 ) -> None:
     await finish(node)
-    (one,) = node.book.unsent()
-    receipt = replace(one.receipt, **{field: value})
+    (receipt_entry,) = node.book.unsent()
+    receipt = replace(receipt_entry.receipt, **{field: value})
     signature = node.key.sign_digest(receipt_digest(receipt))
-    answer = await node.send(replace(one, receipt=receipt, node_signature=signature))
-    assert answer.refused == refusal and answer.detail
+    response = await node.send(replace(receipt_entry, receipt=receipt, node_signature=signature))
+    assert response.refused == refusal and response.detail
     assert await stored(pool) == []
 
 
 async def test_only_the_key_of_the_node_signs_for_it(pool: Pool, node: SigningNode) -> None:
     await finish(node)
-    (one,) = node.book.unsent()
+    (entry,) = node.book.unsent()
     stranger = NodeKey(Wallet("stranger").key)
     for signature in (
-        stranger.sign_digest(receipt_digest(one.receipt)),
+        stranger.sign_digest(receipt_digest(entry.receipt)),
         "0x",
         "0x1",
         "0x" + "00" * 65,
     ):
-        answer = await node.send(replace(one, node_signature=signature))
-        assert answer.refused == "signature"
+        response = await node.send(replace(entry, node_signature=signature))
+        assert response.refused == "signature"
     assert await stored(pool) == []
 
 
@@ -300,23 +303,25 @@ async def test_the_other_signature_of_the_same_key_is_the_same_receipt(
 ) -> None:
     """A signature has a twin (s and n − s): it must not count as another receipt."""
     await finish(node)
-    (one,) = node.book.unsent()
+    (entry,) = node.book.unsent()
     first = await node.send()
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-    raw = bytes.fromhex(one.node_signature[2:])
+    raw = bytes.fromhex(entry.node_signature[2:])
     twin = raw[:32] + (order - int.from_bytes(raw[32:64])).to_bytes(32) + bytes([55 - raw[64]])
-    assert await node.send(replace(one, node_signature=f"0x{twin.hex()}")) == first
+    assert await node.send(replace(entry, node_signature=f"0x{twin.hex()}")) == first
     assert len(await stored(pool)) == 1
 
 
 async def test_an_attempt_has_one_last_receipt(pool: Pool, node: SigningNode) -> None:
     await finish(node)
-    (one,) = node.book.unsent()
+    (entry,) = node.book.unsent()
     await node.beat()
-    again = replace(one.receipt, number=2, previous=receipt_digest(one.receipt).hex(), starts="")
-    signature = node.key.sign_digest(receipt_digest(again))
-    answer = await node.send(replace(one, receipt=again, node_signature=signature))
-    assert answer.refused == "repeated"
+    second_receipt = replace(
+        entry.receipt, number=2, previous=receipt_digest(entry.receipt).hex(), starts=""
+    )
+    signature = node.key.sign_digest(receipt_digest(second_receipt))
+    response = await node.send(replace(entry, receipt=second_receipt, node_signature=signature))
+    assert response.refused == "repeated"
 
 
 async def test_consumers_see_those_of_their_tasks_only(pool: Pool, node: SigningNode) -> None:
@@ -353,9 +358,9 @@ async def test_a_lost_attempt_is_signed_when_its_node_comes_back_too_late(
     assert await expire.expire_once(pool.services, pool.leads) == 1
     node.sign(claim(grant, reason="stopped"))
     await node.beat()
-    (one,) = await stored(pool)
-    assert one.signed.countersignature.reason == "lease_expired"
-    assert one.signed.countersignature.charged_micro == 0
+    (entry,) = await stored(pool)
+    assert entry.signed.countersignature.reason == "lease_expired"
+    assert entry.signed.countersignature.charged_micro == 0
 
 
 async def test_an_export_has_a_bound_and_may_be_continued(
@@ -367,12 +372,15 @@ async def test_an_export_has_a_bound_and_may_be_continued(
     first, second, third = await stored(pool)
     monkeypatch.setattr("potluck.server.flow.settle.receipts.MOST_EXPORTED", 2)
     monkeypatch.setattr("potluck.server.flow.settle.receipts._DIGESTS_PAGE", 1)
-    whole = ReceiptSelection(pool.bob, ReceiptSide.PROVIDER)
+    selection = ReceiptSelection(pool.bob, ReceiptSide.PROVIDER)
     with pytest.raises(InvalidInput, match="at most 2 receipts"):
-        await sign_export(pool.services, whole)
+        await sign_export(pool.services, selection)
     parts = ((0, second.id, [first, second]), (second.id, third.id, [third]))
     for after, until, expected in parts:
-        end = await sign_export(pool.services, replace(whole, after=after, until=until))
-        lines = [*(msgspec.json.encode(one.signed) for one in expected), msgspec.json.encode(end)]
+        end = await sign_export(pool.services, replace(selection, after=after, until=until))
+        lines = [
+            *(msgspec.json.encode(entry.signed) for entry in expected),
+            msgspec.json.encode(end),
+        ]
         check = check_receipts(lines, end.server, ())
         assert (check.bad, check.receipts) == (None, len(expected))

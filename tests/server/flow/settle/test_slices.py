@@ -141,8 +141,8 @@ async def test_a_day_whose_node_dies_costs_the_time_up_to_the_last_checkpoint(po
     await pool.offer(price_micro_per_hour=HOUR_MICRO)
     await pool.plan()
     assert await resolve_lost(pool.services, pool.leads) == 1
-    held = 2 * SLICE + CHECKPOINT
-    assert await seconds_of(pool) == near(worked + held, 0, worked)
+    held_seconds = 2 * SLICE + CHECKPOINT
+    assert await seconds_of(pool) == near(worked + held_seconds, 0, worked)
     await pool.check()
 
 
@@ -203,20 +203,22 @@ async def test_a_task_without_credit_is_stopped_in_time_and_waits_for_more(pool:
     while not unfunded:
         await let_pass(pool, await pool.sql(DUE))
         assert await settle_slices(pool.services, pool.leads) == 1
-        beat = Heartbeat((lease_of(grant),))
-        unfunded = (await lease.heartbeat(pool.services, pool.bobs, node_id, beat)).unfunded
+        heartbeat = Heartbeat((lease_of(grant),))
+        unfunded = (await lease.heartbeat(pool.services, pool.bobs, node_id, heartbeat)).unfunded
     assert unfunded == [grant.attempt_id]
     kinds = await pool.sql("SELECT array_agg(kind) FROM events")
     assert kinds.count(EventKind.ATTEMPT_UNFUNDED) == 1
     await let_pass(pool, 30)
-    ran = await pool.sql("SELECT extract(epoch FROM now() - started_at)::integer FROM attempts")
-    assert ran == pytest.approx(14 * MINUTE + 30, abs=PASSED)
-    ended = done(grant, EndReason.CREDIT, usage=used(ran))
-    assert await pool.report(node_id, ended) == ["accepted"]
+    ran_seconds = await pool.sql(
+        "SELECT extract(epoch FROM now() - started_at)::integer FROM attempts"
+    )
+    assert ran_seconds == pytest.approx(14 * MINUTE + 30, abs=PASSED)
+    finish = done(grant, EndReason.CREDIT, usage=used(ran_seconds))
+    assert await pool.report(node_id, finish) == ["accepted"]
     task = await pool.task(grant.task_id)
     assert (task.state, task.reason) == (TaskState.QUEUED, EndReason.CREDIT)
-    assert (await pool.balance(pool.bob)).available_micro == ran * SECOND_MICRO
-    assert (await pool.balance(pool.alice)).available_micro == credit - ran * SECOND_MICRO
+    assert (await pool.balance(pool.bob)).available_micro == ran_seconds * SECOND_MICRO
+    assert (await pool.balance(pool.alice)).available_micro == credit - ran_seconds * SECOND_MICRO
     await pool.check()
     assert not (await pool.plan()).assigned, "it needs as much as before to start"
     await pool.give(pool.alice, RICH)
@@ -232,11 +234,11 @@ async def test_a_node_that_does_not_stop_is_stopped_when_the_credit_is_used_up(p
     assert (await pool.task(grant.task_id)).state is TaskState.QUEUED
     assert await pool.beat(node_id, lease_of(grant)) == [grant.attempt_id]
     paid = (await pool.balance(pool.bob)).available_micro
-    left = (await pool.balance(pool.alice)).available_micro
-    assert paid + left == credit
+    remaining = (await pool.balance(pool.alice)).available_micro
+    assert paid + remaining == credit
     # Kept for a leader that looks late, twice; and the machine's clock may be corrected meanwhile.
     late_seconds = 2 * pool.services.settings.settle_poll_seconds
-    assert left < (late_seconds + 1) * SECOND_MICRO
+    assert remaining < (late_seconds + 1) * SECOND_MICRO
     await pool.check()
 
 

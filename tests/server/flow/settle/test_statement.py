@@ -26,9 +26,9 @@ async def entries(
     task_id: TaskId | None = None,
     limit: int = 100,
 ) -> list[LedgerEntry]:
-    wanted = EntryFilter(kinds or ALL, since, before, task_id)
+    entry_filter = EntryFilter(kinds or ALL, since, before, task_id)
     async with pool.services.database.transaction() as connection:
-        return await statement.newest(connection, account_id, wanted, limit)
+        return await statement.newest(connection, account_id, entry_filter, limit)
 
 
 async def summary(pool: Pool, account_id: AccountId, by: LineBy = LineBy.DAY) -> LedgerSummary:
@@ -56,8 +56,8 @@ async def priced(pool: Pool, works: int = 1) -> list[Grant]:
 
 async def test_a_movement_is_one_entry_with_both_purses(pool: Pool) -> None:
     (grant,) = await priced(pool)
-    told = [(e.kind, e.available_micro, e.held_micro) for e in await entries(pool, pool.alice)]
-    assert sorted(told) == sorted(
+    movements = [(e.kind, e.available_micro, e.held_micro) for e in await entries(pool, pool.alice)]
+    assert sorted(movements) == sorted(
         [
             (EntryKind.REFUND, 9_500_000, -9_500_000),
             (EntryKind.CHARGE, 0, -500_000),
@@ -80,16 +80,16 @@ async def test_a_movement_is_one_entry_with_both_purses(pool: Pool) -> None:
 async def test_entries_add_up_to_the_balance(pool: Pool) -> None:
     await priced(pool, works=3)
     for account_id in (pool.alice, pool.bob):
-        found, balance = await entries(pool, account_id), await pool.balance(account_id)
-        assert sum(each.available_micro for each in found) == balance.available_micro
-        assert sum(each.held_micro for each in found) == balance.held_micro
+        account_entries, balance = await entries(pool, account_id), await pool.balance(account_id)
+        assert sum(entry.available_micro for entry in account_entries) == balance.available_micro
+        assert sum(entry.held_micro for entry in account_entries) == balance.held_micro
 
 
 async def test_pages_have_every_entry_once_and_newest_first(pool: Pool) -> None:
     await priced(pool, works=3)
-    whole = await entries(pool, pool.alice)
-    assert [(each.at, each.id) for each in whole] == sorted(
-        ((each.at, each.id) for each in whole), reverse=True
+    all_entries = await entries(pool, pool.alice)
+    assert [(entry.at, entry.id) for entry in all_entries] == sorted(
+        ((entry.at, entry.id) for entry in all_entries), reverse=True
     )
     read, before = [], BEHIND_ALL
     while page := await entries(pool, pool.alice, before=before, limit=3):
@@ -99,17 +99,17 @@ async def test_pages_have_every_entry_once_and_newest_first(pool: Pool) -> None:
             assert await statement.place(connection, page[-1].id, pool.bob) is None
         assert place is not None
         before = place
-    assert read == whole and len(whole) == 1 + 3 * 3
+    assert read == all_entries and len(all_entries) == 1 + 3 * 3
 
 
 async def test_entries_by_kind_time_and_task(pool: Pool) -> None:
     first, second = await priced(pool, works=2)
     charges = await entries(pool, pool.alice, EntryKind.CHARGE, EntryKind.CHARGE)
-    assert [each.task_id for each in charges] == [second.task_id, first.task_id]
+    assert [entry.task_id for entry in charges] == [second.task_id, first.task_id]
     of_first = await entries(pool, pool.alice, task_id=first.task_id)
-    assert {each.task_id for each in of_first} == {first.task_id} and len(of_first) == 3
+    assert {entry.task_id for entry in of_first} == {first.task_id} and len(of_first) == 3
     of_kind = await entries(pool, pool.alice, EntryKind.HOLD, task_id=first.task_id)
-    assert [each.kind for each in of_kind] == [EntryKind.HOLD]
+    assert [entry.kind for entry in of_kind] == [EntryKind.HOLD]
     assert await entries(pool, pool.alice, since=datetime.now(UTC) + DAY) == []
     assert await entries(pool, pool.alice, before=LedgerPosition(datetime.now(UTC) - DAY)) == []
     (reward,) = await entries(pool, pool.bob, task_id=first.task_id)
@@ -120,21 +120,21 @@ async def test_a_summary_by_day_and_by_task(pool: Pool) -> None:
     grants = await priced(pool, works=2)
     by_day = await summary(pool, pool.alice)
     assert (by_day.granted_micro, by_day.spent_micro, by_day.earned_micro) == (10**9, 10**6, 0)
-    assert [(each.day, each.spent_micro) for each in by_day.lines] == [
+    assert [(line.day, line.spent_micro) for line in by_day.lines] == [
         (datetime.now(UTC).date(), 10**6)
     ]
     assert by_day.available_micro == (await pool.balance(pool.alice)).available_micro
     by_task = await summary(pool, pool.alice, LineBy.TASK)
     assert by_task.spent_micro == 10**6
-    told = [(each.task_id, each.task_name, each.spent_micro) for each in by_task.lines]
-    assert told == [
+    spending = [(line.task_id, line.task_name, line.spent_micro) for line in by_task.lines]
+    assert spending == [
         (grants[1].task_id, "hello.py", 500_000),
         (grants[0].task_id, "hello.py", 500_000),
         (None, None, 0),
     ]
     of_bob = await summary(pool, pool.bob, LineBy.TASK)
     assert (of_bob.earned_micro, of_bob.spent_micro) == (10**6, 0)
-    assert {each.task_name for each in of_bob.lines} == {None}
+    assert {line.task_name for line in of_bob.lines} == {None}
 
 
 async def test_whether_the_pool_is_free(pool: Pool) -> None:
@@ -142,9 +142,13 @@ async def test_whether_the_pool_is_free(pool: Pool) -> None:
     await pool.offer()
     assert (await summary(pool, pool.alice)).is_free
     await pool.offer(price_micro_per_hour=1)
-    found = await summary(pool, pool.alice)
-    assert not found.is_free
-    assert (found.granted_micro, found.spent_micro, found.lines) == (0, 0, [])
+    account_summary = await summary(pool, pool.alice)
+    assert not account_summary.is_free
+    assert (account_summary.granted_micro, account_summary.spent_micro, account_summary.lines) == (
+        0,
+        0,
+        [],
+    )
 
 
 async def test_what_was_long_ago_is_not_in_the_summary(pool: Pool) -> None:
@@ -154,6 +158,10 @@ async def test_what_was_long_ago_is_not_in_the_summary(pool: Pool) -> None:
         await connection.execute(
             "UPDATE ledger_entries SET created_at = created_at - interval '40 days'"
         )
-    found = await summary(pool, pool.alice)
-    assert (found.granted_micro, found.spent_micro, found.lines) == (0, 0, [])
-    assert found.available_micro == 10**9 - 500_000, "the balance is of all times"
+    account_summary = await summary(pool, pool.alice)
+    assert (account_summary.granted_micro, account_summary.spent_micro, account_summary.lines) == (
+        0,
+        0,
+        [],
+    )
+    assert account_summary.available_micro == 10**9 - 500_000, "the balance is of all times"

@@ -26,13 +26,13 @@ async def listed(
     return await file_access.of_task(pool.services, pool.alice, task_id, None, cursor, limit)
 
 
-async def leave(pool: Pool, node_id: NodeId, grant: Grant, *left: AddedFile) -> None:
-    await file_access.add(pool.services, pool.bobs, node_id, AddFiles(lease_of(grant), left))
+async def leave(pool: Pool, node_id: NodeId, grant: Grant, *added_files: AddedFile) -> None:
+    await file_access.add(pool.services, pool.bobs, node_id, AddFiles(lease_of(grant), added_files))
 
 
 async def keep(pool: Pool, node_id: NodeId, grant: Grant, blob: BlobRef) -> None:
-    asked = KeepCheckpoint(lease_of(grant), blob)
-    await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, asked)
+    request = KeepCheckpoint(lease_of(grant), blob)
+    await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, request)
 
 
 async def test_a_node_reads_what_its_task_names_and_nothing_else(pool: Pool) -> None:
@@ -40,38 +40,40 @@ async def test_a_node_reads_what_its_task_names_and_nothing_else(pool: Pool) -> 
     node_id, grant = await pool.started()
     async with pool.services.database.transaction() as connection:
         await blobs.claim_inputs(connection, pool.alice, {grant.task_id: [weights]})
-    held = lease_of(grant)
+    held_lease = lease_of(grant)
 
     async def read(lease: Lease, blob: BlobRef) -> BlobRef:
-        found = await file_access.of_attempt(pool.services, pool.bobs, node_id, lease, blob.sha256)
-        return found.blob
+        readable = await file_access.of_attempt(
+            pool.services, pool.bobs, node_id, lease, blob.sha256
+        )
+        return readable.blob
 
-    assert await read(held, weights) == weights
+    assert await read(held_lease, weights) == weights
     with pytest.raises(NotFound):
-        await read(held, other)
+        await read(held_lease, other)
     await leave(pool, node_id, grant, AddedFile("out", b"left by an attempt"))
     with pytest.raises(NotFound):
-        await read(held, ref(b"left by an attempt"))
+        await read(held_lease, ref(b"left by an attempt"))
     with pytest.raises(StaleLease):
-        await read(Lease(held.attempt_id, "x" * 43), weights)
+        await read(Lease(held_lease.attempt_id, "x" * 43), weights)
     await pool.finish(grant)
     with pytest.raises(StaleLease):
-        await read(held, weights)
+        await read(held_lease, weights)
 
 
 @pytest.mark.parametrize("lie", ["never uploaded", "another size", "another account's"])
 async def test_a_submission_names_only_what_the_account_has(pool: Pool, lie: str) -> None:
-    mine, bobs = await send(pool, b"mine"), await send(pool, b"bobs", pool.bob)
-    named = {
+    own_blob, bobs = await send(pool, b"mine"), await send(pool, b"bobs", pool.bob)
+    wrong_blobs = {
         "never uploaded": ref(b"nobody has this"),
-        "another size": BlobRef(mine.sha256, 5),
+        "another size": BlobRef(own_blob.sha256, 5),
         "another account's": bobs,
     }[lie]
     node_id, grant = await pool.started()
     assert node_id
     with pytest.raises(InvalidInput, match="no blob"):
         async with pool.services.database.transaction() as connection:
-            named_for = {grant.task_id: [mine, named]}
+            named_for = {grant.task_id: [own_blob, wrong_blobs]}
             await blobs.claim_inputs(connection, pool.alice, named_for)
     assert await pool.sql("SELECT count(*) FROM task_blobs") == 0
 
@@ -79,17 +81,21 @@ async def test_a_submission_names_only_what_the_account_has(pool: Pool, lie: str
 async def test_what_an_attempt_leaves_is_listed_by_its_path(pool: Pool) -> None:
     node_id, grant = await pool.started()
     large = await send_from_node(pool, node_id, grant, b"x" * (INLINE_BYTES + 1))
-    left = [AddedFile("model.bin", blob=large), AddedFile("a/b.txt", b"small"), AddedFile("empty")]
+    added_files = [
+        AddedFile("model.bin", blob=large),
+        AddedFile("a/b.txt", b"small"),
+        AddedFile("empty"),
+    ]
     for _ in range(2):  # an answer may be lost, and the same is said again
-        await leave(pool, node_id, grant, *left)
-    found = await listed(pool, grant.task_id)
-    assert [each.path for each in found.files] == ["a/b.txt", "empty", "model.bin"]
-    assert (found.attempt, found.kept_until, found.next_cursor) == (1, None, None)
-    assert found.files[2].blob == large and found.files[0].blob == ref(b"small")
+        await leave(pool, node_id, grant, *added_files)
+    task_files = await listed(pool, grant.task_id)
+    assert [file.path for file in task_files.files] == ["a/b.txt", "empty", "model.bin"]
+    assert (task_files.attempt, task_files.kept_until, task_files.next_cursor) == (1, None, None)
+    assert task_files.files[2].blob == large and task_files.files[0].blob == ref(b"small")
     page = await listed(pool, grant.task_id, 2)
     assert page.next_cursor == "empty"
-    rest = await listed(pool, grant.task_id, 2, cursor="empty")
-    assert [each.path for each in rest.files] == ["model.bin"]
+    next_page = await listed(pool, grant.task_id, 2, cursor="empty")
+    assert [file.path for file in next_page.files] == ["model.bin"]
     await leave(pool, node_id, grant, AddedFile("empty", b"no more"))
     assert (await listed(pool, grant.task_id)).files[1].blob == ref(b"no more")
     assert await pool.sql("SELECT count(*) FROM task_blobs WHERE role = 'held'") == 0
@@ -102,27 +108,31 @@ async def test_the_ranges_of_an_array_leave_their_files_together(pool: Pool) -> 
     for start in (0, 2):
         node = await pool.offer()
         grants.append((node.node_id, await give(pool, node, task.id, start, start + 2)))
-    for (node_id, grant), left in zip(grants, (("0/a", "3/a"), ("2/a", "3/a")), strict=True):
-        named = [AddedFile(path, f"{grant.attempt_id} {path}".encode()) for path in left]
-        await leave(pool, node_id, grant, *named)
-    found = await listed(pool, task.id)
-    assert [each.path for each in found.files] == ["0/a", "2/a", "3/a"] and found.attempt is None
-    assert found.files[2].blob == ref(f"{grants[1][1].attempt_id} 3/a".encode())
-    behind = await listed(pool, task.id, 2, cursor="0/a")
-    assert [each.path for each in behind.files] == ["2/a", "3/a"]
+    for (node_id, grant), paths in zip(grants, (("0/a", "3/a"), ("2/a", "3/a")), strict=True):
+        added_files = [AddedFile(path, f"{grant.attempt_id} {path}".encode()) for path in paths]
+        await leave(pool, node_id, grant, *added_files)
+    task_files = await listed(pool, task.id)
+    assert [file.path for file in task_files.files] == [
+        "0/a",
+        "2/a",
+        "3/a",
+    ] and task_files.attempt is None
+    assert task_files.files[2].blob == ref(f"{grants[1][1].attempt_id} 3/a".encode())
+    next_page = await listed(pool, task.id, 2, cursor="0/a")
+    assert [file.path for file in next_page.files] == ["2/a", "3/a"]
     of_one = await file_access.of_task(pool.services, pool.alice, task.id, 1, None, 10)
-    assert [each.path for each in of_one.files] == ["0/a", "3/a"] and of_one.attempt == 1
+    assert [file.path for file in of_one.files] == ["0/a", "3/a"] and of_one.attempt == 1
 
 
 async def test_the_longest_path_that_may_be_is_kept(pool: Pool) -> None:
     """Of characters that take four bytes each, and in an order that nobody makes shorter."""
-    chance = random.Random(1)
-    path = "".join(chr(chance.randrange(0x1F300, 0x1F9FF)) for _ in range(500))
+    rng = random.Random(1)
+    path = "".join(chr(rng.randrange(0x1F300, 0x1F9FF)) for _ in range(500))
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(path + "x", PathText)
     node_id, grant = await pool.started()
     await leave(pool, node_id, grant, AddedFile(msgspec.convert(path, PathText), b"x"))
-    assert [each.path for each in (await listed(pool, grant.task_id)).files] == [path]
+    assert [file.path for file in (await listed(pool, grant.task_id)).files] == [path]
 
 
 async def test_others_are_not_told_of_it(pool: Pool) -> None:
@@ -136,11 +146,11 @@ async def test_it_is_kept_for_a_while_after_the_end(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await leave(pool, node_id, grant, AddedFile("a", b"small"))
     await pool.finish(grant)
-    found = await listed(pool, grant.task_id)
-    assert [each.path for each in found.files] == ["a"] and found.kept_until is not None
+    task_files = await listed(pool, grant.task_id)
+    assert [file.path for file in task_files.files] == ["a"] and task_files.kept_until is not None
     assert (
         await task_stream.view(pool.services, pool.alice, grant.task_id)
-    ).kept_until == found.kept_until
+    ).kept_until == task_files.kept_until
     with pytest.raises(StaleLease):
         await leave(pool, node_id, grant, AddedFile("b", b"late"))
 
@@ -168,12 +178,12 @@ async def test_a_checkpoint_takes_the_place_of_the_last_and_is_given_back(pool: 
         blob = await send_from_node(pool, node_id, grant, step)
         for _ in range(2):
             await keep(pool, node_id, grant, blob)
-    kept = await pool.sql("SELECT array_agg(sha256) FROM task_blobs WHERE role = 'checkpoint'")
-    assert [each.hex() for each in kept] == [ref(b"second").sha256]
-    found = await file_access.of_attempt(
+    hashes = await pool.sql("SELECT array_agg(sha256) FROM task_blobs WHERE role = 'checkpoint'")
+    assert [sha256.hex() for sha256 in hashes] == [ref(b"second").sha256]
+    readable = await file_access.of_attempt(
         pool.services, pool.bobs, node_id, lease_of(grant), ref(b"second").sha256
     )
-    assert found.blob == ref(b"second")
+    assert readable.blob == ref(b"second")
 
 
 async def test_of_two_checkpoints_at_once_one_is_kept(pool: Pool) -> None:
@@ -182,9 +192,9 @@ async def test_of_two_checkpoints_at_once_one_is_kept(pool: Pool) -> None:
     hold = "SELECT FROM blob_use FOR UPDATE"
     async with pool.services.database.transaction() as connection:
         await connection.execute(hold)  # so that both are on their way before one of them is kept
-        keeping = [asyncio.create_task(keep(pool, node_id, grant, blob)) for blob in sent]
-        await asyncio.wait(keeping, timeout=0.1)
-    await asyncio.gather(*keeping)
+        keep_tasks = [asyncio.create_task(keep(pool, node_id, grant, blob)) for blob in sent]
+        await asyncio.wait(keep_tasks, timeout=0.1)
+    await asyncio.gather(*keep_tasks)
     assert await pool.sql("SELECT count(*) FROM task_blobs WHERE role = 'checkpoint'") == 1
 
 
@@ -202,7 +212,7 @@ async def test_files_count_in_the_quota_of_the_tasks_account(pool: Pool) -> None
     await leave(pool, node_id, grant, AddedFile("a", b"x" * 8000))
     with pytest.raises(QuotaExceeded):
         await leave(pool, node_id, grant, AddedFile("b", b"y" * 8000))
-    assert [each.path for each in (await listed(pool, grant.task_id)).files] == ["a"]
+    assert [file.path for file in (await listed(pool, grant.task_id)).files] == ["a"]
     assert len(await pool.services.blobs.list("objects/")) == 1, "what was refused is not kept"
 
 

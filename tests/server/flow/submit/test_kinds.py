@@ -37,7 +37,7 @@ async def test_a_node_is_given_every_kind_as_it_was_submitted(pool: Pool) -> Non
     node = await pool.offer(devices=4)
     await pool.plan()
     grants = await pool.fetch(node.node_id)
-    assert [grant.spec for grant in sorted(grants, key=lambda each: each.task_id)] == KINDS
+    assert [grant.spec for grant in sorted(grants, key=lambda grant: grant.task_id)] == KINDS
 
 
 async def test_secrets_are_in_the_grant_and_nowhere_else(pool: Pool) -> None:
@@ -50,23 +50,23 @@ async def test_secrets_are_in_the_grant_and_nowhere_else(pool: Pool) -> None:
     await pool.plan()
     (grant,) = await pool.fetch(node.node_id)
     assert grant.secrets == {"TOKEN": SECRET}
-    again = await submit.submit(pool.services, pool.alice, request, "once")
-    assert again.id == task.id, "the same request, whatever it came to mean"
+    second_task = await submit.submit(pool.services, pool.alice, request, "once")
+    assert second_task.id == task.id, "the same request, whatever it came to mean"
 
 
-@pytest.mark.parametrize("how", ["finished", "cancelled while it waits"])
-async def test_secrets_go_with_the_end_of_the_task(pool: Pool, how: str) -> None:
-    kept = "SELECT sealed_secrets IS NOT NULL FROM tasks"
+@pytest.mark.parametrize("end_kind", ["finished", "cancelled while it waits"])
+async def test_secrets_go_with_the_end_of_the_task(pool: Pool, end_kind: str) -> None:
+    has_secrets = "SELECT sealed_secrets IS NOT NULL FROM tasks"
     request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,), max_attempts=2)
     task = await submit.submit(pool.services, pool.alice, request, None)
-    if how == "finished":
+    if end_kind == "finished":
         node = await pool.offer()
         await pool.plan()
         (first,) = await pool.fetch(node.node_id)
         await pool.report(
             node.node_id, Started(lease_of(first)), done(first, EndReason.EXIT_STATUS, exit_code=1)
         )
-        assert await pool.sql(kept), "the next attempt needs them"
+        assert await pool.sql(has_secrets), "the next attempt needs them"
         await pool.sql("UPDATE tasks SET not_before = NULL")
         await pool.plan()
         (second,) = await pool.fetch(node.node_id)
@@ -74,7 +74,7 @@ async def test_secrets_go_with_the_end_of_the_task(pool: Pool, how: str) -> None
         await pool.report(node.node_id, Started(lease_of(second)), done(second))
     else:
         await cancel.cancel(pool.services, pool.alice, task.id)
-    assert (await pool.task(task.id)).state.is_final and not await pool.sql(kept)
+    assert (await pool.task(task.id)).state.is_final and not await pool.sql(has_secrets)
 
 
 async def test_secrets_that_nobody_can_open_end_the_task(pool: Pool) -> None:
@@ -97,8 +97,8 @@ async def test_secrets_wait_for_a_node_that_may_have_them(pool: Pool) -> None:
     waiting = (await task_stream.view(pool.services, pool.alice, task.id)).waiting
     assert waiting is not None and waiting.code == "owner"
     assert not await place(pool, node, task.id), "whatever the leader plans"
-    mine = replace(request, trust=(BOB.upper().replace("X", "x"),))
-    trusting = await submit.submit(pool.services, pool.alice, mine, None)
+    trusting_request = replace(request, trust=(BOB.upper().replace("X", "x"),))
+    trusting = await submit.submit(pool.services, pool.alice, trusting_request, None)
     await pool.plan()
     assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [trusting.id]
 
@@ -107,12 +107,12 @@ async def test_a_mistyped_wallet_is_trusted_with_nothing(pool: Pool) -> None:
     """An address spelled in both cases has a checksum; one in small letters has none."""
     mistyped = BOB[:2] + BOB[2:].swapcase()
     trusting = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(mistyped,))
-    asking = TaskRequest(KINDS[0], requirements=Requirements(owners=(mistyped,)))
-    for request in (trusting, asking):
+    asking_request = TaskRequest(KINDS[0], requirements=Requirements(owners=(mistyped,)))
+    for request in (trusting, asking_request):
         with pytest.raises(InvalidInput, match=f"address {mistyped} has a wrong checksum"):
             await submit.submit(pool.services, pool.alice, request, None)
-        listed = await submit_many(pool.services, pool.alice, [request], None)
-        assert listed.tasks[0].task_id is None
+        outcomes = await submit_many(pool.services, pool.alice, [request], None)
+        assert outcomes.tasks[0].task_id is None
     plain = replace(trusting, trust=(BOB.lower(),))
     assert (await submit.submit(pool.services, pool.alice, plain, None)).state is TaskState.QUEUED
 
@@ -122,13 +122,13 @@ async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
         "bwrap", "watchdog", "watchdog", kinds=(TaskKind.SCRIPT, TaskKind.FUNCTION)
     )
     node = await pool.offer(devices=4, sandbox=plain, python_version="3.12.1")
-    told = [
+    tasks = [
         await submit.submit(pool.services, pool.alice, TaskRequest(spec), None) for spec in KINDS
     ]
     await pool.plan()
-    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [told[0].id]
+    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [tasks[0].id]
     reasons = [
-        (await task_stream.view(pool.services, pool.alice, each.id)).waiting for each in told[1:]
+        (await task_stream.view(pool.services, pool.alice, task.id)).waiting for task in tasks[1:]
     ]
     assert [reason and reason.code for reason in reasons] == ["python", "kind", "kind"]
     await pool.offer(
@@ -138,8 +138,8 @@ async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
         containers=SandboxReport("docker", "watchdog", "watchdog"),
     )
     await pool.plan()
-    held = await pool.fetch(node.node_id)
-    assert {grant.task_id for grant in held} >= {told[1].id, told[3].id}
+    grants = await pool.fetch(node.node_id)
+    assert {grant.task_id for grant in grants} >= {tasks[1].id, tasks[3].id}
 
 
 async def test_a_node_gets_tasks_for_pythons_that_it_fetches(pool: Pool) -> None:
@@ -166,11 +166,11 @@ async def test_a_sandbox_without_a_limit_serves_its_owner_only(pool: Pool, missi
     assert waiting is not None and waiting.code == "own_tasks_only"
     memory = LeaderMemory(pool.services)
     await memory.begin()
-    explained = answer_about_node(memory, node.node_id)
-    assert "limits memory and processes" in explained.sentence, "its owner can see why"
-    own = await submit.submit(pool.services, pool.bob, TaskRequest(KINDS[0]), None)
+    explanation = answer_about_node(memory, node.node_id)
+    assert "limits memory and processes" in explanation.sentence, "its owner can see why"
+    own_task = await submit.submit(pool.services, pool.bob, TaskRequest(KINDS[0]), None)
     await pool.plan()
-    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [own.id]
+    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [own_task.id]
 
 
 async def test_an_engine_without_limits_runs_images_of_its_owner_only(pool: Pool) -> None:
@@ -178,12 +178,12 @@ async def test_an_engine_without_limits_runs_images_of_its_owner_only(pool: Pool
     unlimited = SandboxReport("docker", cpu="cgroup v2")
     node = await pool.offer(devices=4, sandbox=plain, containers=unlimited)
     script, image = TaskRequest(KINDS[0]), TaskRequest(KINDS[3])
-    taken = await submit.submit(pool.services, pool.alice, script, None)
+    foreign_task = await submit.submit(pool.services, pool.alice, script, None)
     strangers = await submit.submit(pool.services, pool.alice, image, None)
-    own = await submit.submit(pool.services, pool.bob, image, None)
+    own_task = await submit.submit(pool.services, pool.bob, image, None)
     await pool.plan()
     grants = await pool.fetch(node.node_id)
-    assert {grant.task_id for grant in grants} == {taken.id, own.id}
+    assert {grant.task_id for grant in grants} == {foreign_task.id, own_task.id}
     waiting = (await task_stream.view(pool.services, pool.alice, strangers.id)).waiting
     assert waiting is not None and waiting.code == "own_tasks_only"
 

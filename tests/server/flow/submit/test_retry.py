@@ -20,18 +20,20 @@ from tests.server.flow.schedule.arrays import failed, give, succeeded
 from tests.server.flow.sending import send
 
 
-async def tried_again(pool: Pool, task_id: Any, key: str | None = None, **asked: Any) -> TaskView:
-    return await retry_task(pool.services, pool.alice, task_id, RetryTask(**asked), key)
+async def tried_again(pool: Pool, task_id: Any, key: str | None = None, **changes: Any) -> TaskView:
+    return await retry_task(pool.services, pool.alice, task_id, RetryTask(**changes), key)
 
 
 async def as_asked(pool: Pool, task_id: Any) -> TaskRequest:
     async with pool.services.database.transaction() as connection:
-        found = await retry_source.load_source(connection, pool.services.vault, task_id, pool.alice)
-    return found.request
+        source = await retry_source.load_source(
+            connection, pool.services.vault, task_id, pool.alice
+        )
+    return source.request
 
 
 async def test_it_is_the_same_task_with_another_id(pool: Pool) -> None:
-    wanted: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": "again",
         "priority": 3,
         "max_attempts": 2,
@@ -40,14 +42,14 @@ async def test_it_is_the_same_task_with_another_id(pool: Pool) -> None:
         "device_model": "RTX*",
         "run_seconds": 60.0,
     }
-    first = await pool.submit(**wanted)
+    first = await pool.submit(**fields)
     await cancel.cancel(pool.services, pool.alice, first.id)
     second = await tried_again(pool, first.id)
     assert second.id != first.id and second.retry_of == first.id
     assert second.state is TaskState.QUEUED
-    asked, meant = await as_asked(pool, second.id), request(**wanted)
-    assert replace(asked, start_within_seconds=3600.0) == meant
-    assert asked.start_within_seconds == pytest.approx(3600.0)
+    stored_request, expected_request = await as_asked(pool, second.id), request(**fields)
+    assert replace(stored_request, start_within_seconds=3600.0) == expected_request
+    assert stored_request.start_within_seconds == pytest.approx(3600.0)
     await pool.check()
 
 
@@ -63,8 +65,8 @@ async def test_what_it_waited_for_is_not_waited_for_again(pool: Pool) -> None:
 async def test_with_a_key_it_is_tried_again_once(pool: Pool) -> None:
     first = await pool.submit(key="submitted")
     other = await pool.submit()
-    for each in (first, other):
-        await cancel.cancel(pool.services, pool.alice, each.id)
+    for task in (first, other):
+        await cancel.cancel(pool.services, pool.alice, task.id)
     second = await tried_again(pool, first.id, "key")
     assert (await tried_again(pool, first.id, "key")).id == second.id
     with pytest.raises(Conflict, match="used for another task"):
@@ -99,8 +101,8 @@ async def test_files_come_along_as_long_as_they_are_kept(pool: Pool) -> None:
     task = await submit.submit(pool.services, pool.alice, TaskRequest(spec), None)
     await cancel.cancel(pool.services, pool.alice, task.id)
     second = await tried_again(pool, task.id)
-    named = await pool.sql("SELECT count(*) FROM task_blobs WHERE task_id = $1", second.id)
-    assert named == 1
+    blob_count = await pool.sql("SELECT count(*) FROM task_blobs WHERE task_id = $1", second.id)
+    assert blob_count == 1
     await cancel.cancel(pool.services, pool.alice, second.id)
     await pool.sql("DELETE FROM task_blobs")
     await pool.sql("DELETE FROM blob_claims")
@@ -131,14 +133,14 @@ async def test_of_an_array_the_items_that_failed_under_their_numbers(pool: Pool)
         grant = await give(pool, node, second.id, item, item + 1)
         assert grant.items == [ItemRange(item, item + 1)] and grant.items_total == 10
         await pool.report(node.node_id, succeeded(grant, item), done(grant))
-    ended = await pool.task(second.id)
-    assert ended.state is TaskState.SUCCEEDED and ended.items is not None
-    assert ended.items.succeeded == 10
+    task_view = await pool.task(second.id)
+    assert task_view.state is TaskState.SUCCEEDED and task_view.items is not None
+    assert task_view.items.succeeded == 10
     await pool.check()
     with pytest.raises(Conflict, match="All its items have succeeded"):
         await tried_again(pool, second.id)
-    whole = await tried_again(pool, second.id, all_items=True)
-    assert whole.items is not None and whole.items.pending == 10
+    whole_retry = await tried_again(pool, second.id, all_items=True)
+    assert whole_retry.items is not None and whole_retry.items.pending == 10
 
 
 async def test_an_array_that_was_called_off_goes_on(pool: Pool) -> None:
@@ -156,11 +158,11 @@ async def test_an_array_that_was_called_off_goes_on(pool: Pool) -> None:
 async def test_how_long_items_take_is_known_from_before(pool: Pool) -> None:
     _, task = await array_with_failures(pool)
     second = await tried_again(pool, task.id)
-    took, taken_over = [
-        await pool.sql("SELECT items_seconds FROM tasks WHERE id = $1", each.id)
-        for each in (task, second)
+    first_seconds, taken_over = [
+        await pool.sql("SELECT items_seconds FROM tasks WHERE id = $1", task.id)
+        for task in (task, second)
     ]
-    assert taken_over == pytest.approx(took * 8 / 10) and took > 0
+    assert taken_over == pytest.approx(first_seconds * 8 / 10) and first_seconds > 0
 
 
 ROWS = [

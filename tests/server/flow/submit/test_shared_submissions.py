@@ -19,8 +19,10 @@ __all__ = ["statements"]
 def submit(
     pool: Pool, name: str, key: str | None = None, **changes: object
 ) -> asyncio.Task[TaskView]:
-    asked = replace(request(), name=name, **changes)
-    return asyncio.create_task(shared_submissions.submit(pool.services, pool.alice, asked, key))
+    task_request = replace(request(), name=name, **changes)
+    return asyncio.create_task(
+        shared_submissions.submit(pool.services, pool.alice, task_request, key)
+    )
 
 
 async def while_the_first_waits(pool: Pool, statements: Statements) -> "asyncio.Task[TaskView]":
@@ -54,12 +56,12 @@ async def test_one_that_fails_is_answered_alone_and_the_others_are_stored(
 ) -> None:
     earlier = await submit(pool, "earlier", "key")
     first = await while_the_first_waits(pool, statements)
-    good, again = submit(pool, "good"), submit(pool, "earlier", "key")
+    good, repeated = submit(pool, "good"), submit(pool, "earlier", "key")
     other, twin = submit(pool, "other", "key"), submit(pool, "twin", "new")
     bad, its_twin = submit(pool, "bad", after=(TaskId(NO_TASK),)), submit(pool, "twin", "new")
     await first
     assert (await good).name == "good"
-    assert (await again).id == earlier.id
+    assert (await repeated).id == earlier.id
     with pytest.raises(Conflict, match="another task"):
         await other
     with pytest.raises(InvalidInput):
@@ -87,10 +89,10 @@ async def test_one_without_a_key_is_stored_once_though_others_use_the_same_key(
 
 async def test_a_caller_that_goes_takes_no_other_along(statements: Statements, pool: Pool) -> None:
     first = await while_the_first_waits(pool, statements)
-    gone, good = submit(pool, "gone"), submit(pool, "good")
+    cancelled_caller, good = submit(pool, "gone"), submit(pool, "good")
     await asyncio.sleep(0)
     first.cancel()
-    gone.cancel()
+    cancelled_caller.cancel()
     assert (await good).name == "good"
 
 

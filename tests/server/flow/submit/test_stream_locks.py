@@ -33,9 +33,9 @@ async def two_attempts(pool: Pool) -> tuple[NodeId, TaskId, Grant, Grant]:
     return node_id, task_id, first, second
 
 
-async def _fetch(pool: Pool, node_id: NodeId, *held: Grant) -> list[Grant]:
-    asked = AcquireLeases(tuple(map(lease_of, held)), wait_seconds=0, streams=())
-    return (await lease.acquire(pool.services, pool.bobs, node_id, asked)).grants
+async def _fetch(pool: Pool, node_id: NodeId, *held_grants: Grant) -> list[Grant]:
+    poll_request = AcquireLeases(tuple(map(lease_of, held_grants)), wait_seconds=0, streams=())
+    return (await lease.acquire(pool.services, pool.bobs, node_id, poll_request)).grants
 
 
 async def _report(pool: Pool, node_id: NodeId, _: TaskId, second: Grant) -> object:

@@ -49,8 +49,8 @@ def inputs(*values: bytes) -> bytes:
 async def open_stream(pool: Pool, *values: bytes, **changes: Any) -> TaskView:
     values = values or (b"0",)
     spec = replace(SPEC, inputs=Value(inputs(*values)))
-    asked = replace(request(items=len(values), **changes), spec=spec, is_stream=True)
-    return await submit.submit(pool.services, pool.alice, asked, changes.get("key"))
+    task_request = replace(request(items=len(values), **changes), spec=spec, is_stream=True)
+    return await submit.submit(pool.services, pool.alice, task_request, changes.get("key"))
 
 
 async def add(pool: Pool, task_id: TaskId, start: int, *values: bytes) -> int:
@@ -61,13 +61,13 @@ async def add(pool: Pool, task_id: TaskId, start: int, *values: bytes) -> int:
 async def poll(
     pool: Pool, node_id: NodeId, grant: Grant, next_item: int, cancelled: int = 0
 ) -> LeasesGranted:
-    known = (CallPosition(grant.attempt_id, next_item, cancelled),)
-    asked = AcquireLeases((lease_of(grant),), wait_seconds=0, streams=known)
-    return await lease.acquire(pool.services, pool.bobs, node_id, asked)
+    positions = (CallPosition(grant.attempt_id, next_item, cancelled),)
+    poll_request = AcquireLeases((lease_of(grant),), wait_seconds=0, streams=positions)
+    return await lease.acquire(pool.services, pool.bobs, node_id, poll_request)
 
 
-def items_of(answer: LeasesGranted) -> list[tuple[int, int, list[bytes]]]:
-    return [(part.start, part.end, item_file.unpack(part.inputs, 1_000)) for part in answer.items]
+def items_of(response: LeasesGranted) -> list[tuple[int, int, list[bytes]]]:
+    return [(part.start, part.end, item_file.unpack(part.inputs, 1_000)) for part in response.items]
 
 
 def returned(grant: Grant, start: int, end: int, seconds: float = 0.001) -> ItemsDone:
@@ -87,24 +87,24 @@ async def begun(
     node = await pool.offer(price_micro_per_hour=price_micro_per_hour)
     task = await open_stream(pool, *values, **changes)
     await pool.plan()
-    asked = AcquireLeases(wait_seconds=0, streams=())
-    answer = await lease.acquire(pool.services, pool.bobs, node.node_id, asked)
-    (grant,) = answer.grants
-    assert grant.linger_seconds is not None and items_of(answer)[0][0] == 0
+    poll_request = AcquireLeases(wait_seconds=0, streams=())
+    response = await lease.acquire(pool.services, pool.bobs, node.node_id, poll_request)
+    (grant,) = response.grants
+    assert grant.linger_seconds is not None and items_of(response)[0][0] == 0
     codes = await pool.report(node.node_id, Started(lease_of(grant)), returned(grant, 0, 1))
     assert codes == ["accepted"] * 2
     return node.node_id, grant, task.id
 
 
 async def results(pool: Pool, task_id: TaskId, behind: int = 0) -> Results:
-    asked = AskResults((Wanted(task_id, behind),), 0)
-    return await result_poll.wait_for_results(pool.services, pool.alice, asked)
+    results_request = AskResults((Wanted(task_id, behind),), 0)
+    return await result_poll.wait_for_results(pool.services, pool.alice, results_request)
 
 
 async def end(pool: Pool, node_id: NodeId, grant: Grant) -> list[str]:
     usage = Usage(run_seconds=1_000.0)
-    ended = Finished(lease_of(grant), EndReason.COMPLETED, 0, usage=usage)
-    return await pool.report(node_id, ended)
+    finish = Finished(lease_of(grant), EndReason.COMPLETED, 0, usage=usage)
+    return await pool.report(node_id, finish)
 
 
 async def test_a_call_goes_to_the_standing_lease_with_its_append(pool: Pool) -> None:
@@ -135,8 +135,10 @@ async def test_an_append_is_safe_to_repeat_and_never_overwrites(pool: Pool) -> N
 
 async def test_a_stream_is_opened_once_for_each_key(pool: Pool) -> None:
     spec = replace(SPEC, inputs=Value(inputs(b"0")))
-    asked = replace(request(items=1), spec=spec, is_stream=True)
-    opened = [(await submit.submit(pool.services, pool.alice, asked, "key")).id for _ in range(2)]
+    task_request = replace(request(items=1), spec=spec, is_stream=True)
+    opened = [
+        (await submit.submit(pool.services, pool.alice, task_request, "key")).id for _ in range(2)
+    ]
     assert opened[0] == opened[1]
     assert await add(pool, opened[0], 1, b"1") == 2
 
@@ -154,9 +156,9 @@ async def test_a_stream_is_opened_once_for_each_key(pool: Pool) -> None:
 )
 async def test_what_no_stream_can_be(pool: Pool, changes: dict[str, Any], sentence: str) -> None:
     spec = replace(SPEC, inputs=Value(inputs(b"0")))
-    asked = replace(request(items=1), spec=spec, is_stream=True)
+    task_request = replace(request(items=1), spec=spec, is_stream=True)
     with pytest.raises(InvalidInput, match=sentence):
-        await submit.submit(pool.services, pool.alice, replace(asked, **changes), None)
+        await submit.submit(pool.services, pool.alice, replace(task_request, **changes), None)
 
 
 async def test_bad_appends(pool: Pool) -> None:
@@ -184,11 +186,11 @@ async def test_a_failed_call_does_not_fail_the_stream_and_is_retried_elsewhere(p
     assert await pool.report(node_id, failed(grant, 1)) == ["accepted"]
     await pool.check()
     assert await end(pool, node_id, grant) == ["accepted"]
-    (planned,) = (await pool.plan()).assigned
-    assert planned.items == ItemRange(1, 2)
-    (again,) = await pool.fetch(node_id)
-    assert item_file.unpack(again.spec.inputs.data, 2)[1] == b"bad"  # type: ignore[union-attr]
-    await pool.report(node_id, Started(lease_of(again)), failed(again, 1))
+    (assignment,) = (await pool.plan()).assigned
+    assert assignment.items == ItemRange(1, 2)
+    (second_grant,) = await pool.fetch(node_id)
+    assert item_file.unpack(second_grant.spec.inputs.data, 2)[1] == b"bad"  # type: ignore[union-attr]
+    await pool.report(node_id, Started(lease_of(second_grant)), failed(second_grant, 1))
     (result,) = (await results(pool, task_id, 1)).results
     assert [(piece.start, piece.is_error) for piece in result.pieces] == [(1, True)]
     call = await calls.view(pool.services, pool.alice, task_id, 1)
@@ -197,7 +199,7 @@ async def test_a_failed_call_does_not_fail_the_stream_and_is_retried_elsewhere(p
         TaskState.FAILED,
         EndReason.EXCEPTION,
     )
-    await end(pool, node_id, again)
+    await end(pool, node_id, second_grant)
     assert (await pool.task(task_id)).state is TaskState.QUEUED
     await append.close(pool.services, pool.alice, task_id)
     assert (await pool.task(task_id)).state is TaskState.SUCCEEDED
@@ -249,8 +251,8 @@ async def test_what_was_granted_while_an_attempt_ended_goes_back(pool: Pool) -> 
     assert task.state is TaskState.QUEUED and task.items is not None and task.items.pending == 1
     await pool.check()
     await pool.plan()
-    (again,) = await pool.fetch(node_id)
-    assert again.items == [ItemRange(1, 2)]
+    (second_grant,) = await pool.fetch(node_id)
+    assert second_grant.items == [ItemRange(1, 2)]
 
 
 GUARDS = {
@@ -371,11 +373,13 @@ async def test_calls_of_a_lost_node_run_elsewhere_and_count_once(pool: Pool) -> 
     other = await pool.offer()
     await pool.sql("UPDATE nodes SET is_polling = (id = $1)", other.node_id)
     await pool.plan()
-    (again,) = await pool.fetch(other.node_id)
-    assert again.items[0].start == 2
+    (second_grant,) = await pool.fetch(other.node_id)
+    assert second_grant.items[0].start == 2
     assert await pool.report(node_id, returned(grant, 2, 4)) == ["stale_lease"]
     await pool.report(
-        other.node_id, Started(lease_of(again)), returned(again, 2, again.items[-1].end)
+        other.node_id,
+        Started(lease_of(second_grant)),
+        returned(second_grant, 2, second_grant.items[-1].end),
     )
     await pool.check()
 
@@ -383,13 +387,13 @@ async def test_calls_of_a_lost_node_run_elsewhere_and_count_once(pool: Pool) -> 
 async def test_a_call_is_cancelled_wherever_it_is(pool: Pool) -> None:
     node_id, grant, task_id = await begun(pool)
     await add(pool, task_id, 1, b"1", b"2", b"3")
-    shown = await calls.cancel(pool.services, pool.alice, task_id, 2)
-    assert (shown.state, shown.id) == (TaskState.CANCELLED, f"{task_id}#2")
+    call_view = await calls.cancel(pool.services, pool.alice, task_id, 2)
+    assert (call_view.state, call_view.id) == (TaskState.CANCELLED, f"{task_id}#2")
     await pool.check()
     # The node did not know: the run counts without it.
     assert await pool.report(node_id, returned(grant, 1, 4)) == ["accepted"]
-    whole = await pool.task(task_id)
-    assert whole.is_stream and whole.items == ItemCounts(4, 0, 3, 0, cancelled=1)
+    task_view = await pool.task(task_id)
+    assert task_view.is_stream and task_view.items == ItemCounts(4, 0, 3, 0, cancelled=1)
     assert await pool.report(node_id, returned(grant, 1, 4)) == ["accepted"], "again"
     (result,) = (await results(pool, task_id)).results
     assert result.cancelled == [ItemRange(2, 3)]
@@ -410,9 +414,9 @@ async def test_a_node_learns_once_that_a_call_which_it_has_is_cancelled(pool: Po
     async with pool.services.live.listen(topics.node(node_id)) as listener:
         await calls.cancel(pool.services, pool.alice, task_id, 2)
         assert await listener.wait(10)
-    answer = await poll(pool, node_id, grant, 4)
-    assert answer.cancelled == [CancelledItems(grant.attempt_id, [ItemRange(2, 3)])]
-    assert not answer.stop, "the calls around it continue"
+    response = await poll(pool, node_id, grant, 4)
+    assert response.cancelled == [CancelledItems(grant.attempt_id, [ItemRange(2, 3)])]
+    assert not response.stop, "the calls around it continue"
     assert not (await poll(pool, node_id, grant, 4, cancelled=1)).cancelled
 
 
@@ -424,8 +428,8 @@ async def test_a_call_that_runs_is_stopped_with_its_attempt_and_the_stream_goes_
     await calls.cancel(pool.services, pool.alice, task_id, 1)
     assert (await poll(pool, node_id, grant, 3)).stop == [grant.attempt_id]
     await pool.plan()
-    (again,) = await pool.fetch(node_id)
-    assert again.items == [ItemRange(2, 3)]
+    (second_grant,) = await pool.fetch(node_id)
+    assert second_grant.items == [ItemRange(2, 3)]
     await pool.check()
 
 
@@ -443,8 +447,8 @@ async def test_each_call_has_a_state_and_those_with_a_result_have_it(pool: Pool)
     assert states is not None and states.is_stream and states.open_until is not None
     assert (states.total, states.pending, states.running) == (5, [], [ItemRange(3, 4)])
     assert (states.failed, states.cancelled) == ([ItemRange(1, 2)], [ItemRange(4, 5)])
-    error, value, none = values
-    assert error is not None and error.is_error and none is None
+    error, value, missing_value = values
+    assert error is not None and error.is_error and missing_value is None
     assert value is not None and item_file.unpack(value.value.data, 1) == [b"r2"]
 
 
@@ -462,9 +466,9 @@ async def test_a_call_is_retried_as_a_task(pool: Pool) -> None:
     with pytest.raises(Conflict, match="has not ended"):
         await calls.retry(pool.services, pool.alice, task_id, 1, RetryTask(), None)
     await pool.report(node_id, failed(grant, 1))
-    again = await calls.retry(pool.services, pool.alice, task_id, 1, RetryTask(), "key")
+    second_retry = await calls.retry(pool.services, pool.alice, task_id, 1, RetryTask(), "key")
     same = await calls.retry(pool.services, pool.alice, task_id, 1, RetryTask(), "key")
-    assert (again.items, again.retry_of, again.id) == (None, task_id, same.id)
+    assert (second_retry.items, second_retry.retry_of, second_retry.id) == (None, task_id, same.id)
     await end(pool, node_id, grant)
     await pool.plan()
     (single,) = await pool.fetch(node_id)
@@ -477,8 +481,8 @@ async def test_a_whole_stream_is_retried_as_an_array_of_what_did_not_succeed(poo
     await pool.report(node_id, failed(grant, 1))
     await calls.cancel(pool.services, pool.alice, task_id, 2)
     await append.close(pool.services, pool.alice, task_id)
-    again = await retry.retry_task(pool.services, pool.alice, task_id, RetryTask(), None)
-    counts = again.items
+    retried = await retry.retry_task(pool.services, pool.alice, task_id, RetryTask(), None)
+    counts = retried.items
     assert counts is not None and (counts.total, counts.pending, counts.succeeded) == (3, 2, 1)
     await pool.plan()
     (single,) = await pool.fetch(node_id)
@@ -546,8 +550,11 @@ async def test_a_busy_stream_keeps_its_device_for_a_turn(pool: Pool) -> None:
     node_id, grant, task_id = await begun(pool)
     await add(pool, task_id, 1, b"1", b"2")
     await pool.submit()
-    rest = await waiting_release(pool)
-    assert rest is not None and rest <= pool.services.settings.stream_turn_seconds
+    release_seconds = await waiting_release(pool)
+    assert (
+        release_seconds is not None
+        and release_seconds <= pool.services.settings.stream_turn_seconds
+    )
     assert (await poll(pool, node_id, grant, 1)).released == []
     await pool.sql("UPDATE attempts SET assigned_at = now() - interval '2 s'")
     await waiting_release(pool)
@@ -567,9 +574,9 @@ async def test_a_poll_that_waits_is_woken_by_an_append(pool: Pool) -> None:
         pool.services, settings=replace(pool.services.settings, poll_seconds=20.0)
     )
     node_id, grant, task_id = await begun(pool)
-    known = (CallPosition(grant.attempt_id, 1),)
-    asked = AcquireLeases((lease_of(grant),), wait_seconds=20, streams=known)
-    waiting = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node_id, asked))
+    positions = (CallPosition(grant.attempt_id, 1),)
+    poll_request = AcquireLeases((lease_of(grant),), wait_seconds=20, streams=positions)
+    waiting = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node_id, poll_request))
     await asyncio.sleep(0)
     await add(pool, task_id, 1, b"1")
     async with asyncio.timeout(10):

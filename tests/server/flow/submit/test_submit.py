@@ -16,7 +16,7 @@ pytestmark = pytest.mark.every_postgres
 
 
 async def test_all_that_is_said_is_shown(pool: Pool) -> None:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "priority": 3,
         "expected_seconds": 5.0,
         "delay_seconds": 10.0,
@@ -24,13 +24,13 @@ async def test_all_that_is_said_is_shown(pool: Pool) -> None:
         "items": 7,
         "allow_failures": 2,
     }
-    task = await pool.submit(labels=("region=eu",), device_milli=250, **said)
+    task = await pool.submit(labels=("region=eu",), device_milli=250, **fields)
     assert task.not_before is not None and task.start_before is not None
     assert (task.start_before - task.not_before).total_seconds() == 10.0
     assert (task.priority, task.expected_seconds) == (3, 5.0)
     assert (task.requirements.labels, task.requirements.device_milli) == (("region=eu",), 250)
-    kept = await pool.sql("SELECT allow_failures FROM tasks WHERE id = $1", task.id)
-    assert kept == 2
+    allowed_failures = await pool.sql("SELECT allow_failures FROM tasks WHERE id = $1", task.id)
+    assert allowed_failures == 2
 
 
 async def test_a_delayed_task_says_until_when(pool: Pool) -> None:
@@ -51,10 +51,10 @@ async def test_the_quota_of_queued_tasks_is_exact(pool: Pool) -> None:
     """Also when twenty come at once, for the one account that has a limit of its own."""
     await pool.sql("UPDATE accounts SET max_queued_tasks = 5 WHERE id = $1", pool.alice)
     first = await pool.submit(key="first", items=100)
-    told = await asyncio.gather(*(pool.submit() for _ in range(20)), return_exceptions=True)
-    refused = [each for each in told if isinstance(each, QuotaExceeded)]
-    assert len(refused) == 16
-    assert "5 queued tasks" in refused[0].detail and refused[0].hint
+    outcomes = await asyncio.gather(*(pool.submit() for _ in range(20)), return_exceptions=True)
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, QuotaExceeded)]
+    assert len(refusals) == 16
+    assert "5 queued tasks" in refusals[0].detail and refusals[0].hint
     assert (await pool.submit(key="first", items=100)).id == first.id, "it was let in before"
     await cancel.cancel(pool.services, pool.alice, first.id)
     await pool.submit()

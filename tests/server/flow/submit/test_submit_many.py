@@ -25,13 +25,13 @@ async def send(pool: Pool, *requests: TaskRequest, key: str | None = None) -> li
 
 
 async def test_all_of_them_enter_in_their_order(pool: Pool) -> None:
-    told = await send(pool, request(priority=1), function(), request(items=3))
-    ids = [each.task_id for each in told if each.task_id is not None]
+    outcomes = await send(pool, request(priority=1), function(), request(items=3))
+    ids = [outcome.task_id for outcome in outcomes if outcome.task_id is not None]
     assert ids == sorted(ids)  # so lists show them in their order
-    found = [await pool.task(task_id) for task_id in ids]
-    assert [task.kind for task in found] == ["script", "function", "script"]
-    assert [task.priority for task in found] == [1, 0, 0]
-    assert found[2].items is not None and found[2].items.pending == 3
+    tasks = [await pool.task(task_id) for task_id in ids]
+    assert [task.kind for task in tasks] == ["script", "function", "script"]
+    assert [task.priority for task in tasks] == [1, 0, 0]
+    assert tasks[2].items is not None and tasks[2].items.pending == 3
     assert await pool.sql("SELECT count(*) FROM events WHERE kind = 'task.queued'") == 3
     await pool.check()
 
@@ -40,10 +40,10 @@ async def test_one_that_is_refused_is_no_matter_to_the_others(pool: Pool) -> Non
     unsent = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
     wrong = request(allow_failures=1)
     for bad, sentence in [(wrong, "Only an array"), (TaskRequest(unsent), "no blob abab")]:
-        told = await send(pool, request(), bad, request())
-        assert [each.task_id is None for each in told] == [False, True, False]
-        assert (told[1].code, sentence in told[1].detail) == ("invalid_input", True)
-        assert told[1].hint
+        outcomes = await send(pool, request(), bad, request())
+        assert [outcome.task_id is None for outcome in outcomes] == [False, True, False]
+        assert (outcomes[1].code, sentence in outcomes[1].detail) == ("invalid_input", True)
+        assert outcomes[1].hint
     assert await pool.sql("SELECT count(*) FROM tasks") == 4
 
 
@@ -55,9 +55,9 @@ async def test_the_same_list_again_is_the_same_tasks(pool: Pool) -> None:
     assert first == second == await send(pool, *requests, key="once")
     assert await pool.sql("SELECT count(*) FROM tasks") == 5
     changed = [replace(requests[0], priority=9), *requests[1:]]
-    told = await send(pool, *changed, request(), key="once")
-    assert [each.code for each in told] == ["conflict", "", "", "", "", ""]
-    assert told[1:5] == first[1:]
+    outcomes = await send(pool, *changed, request(), key="once")
+    assert [outcome.code for outcome in outcomes] == ["conflict", "", "", "", "", ""]
+    assert outcomes[1:5] == first[1:]
     assert await pool.sql("SELECT count(*) FROM tasks") == 6
 
 
@@ -67,26 +67,34 @@ async def test_a_longer_list_at_the_same_moment_finds_what_the_shorter_one_made(
         send(pool, *requests[:3], key="once"), send(pool, *requests, key="once")
     )
     assert longer[:3] == shorter
-    assert len({each.task_id for each in longer} - {None}) == 5
+    assert len({outcome.task_id for outcome in longer} - {None}) == 5
     assert await pool.sql("SELECT count(*) FROM tasks") == 5
     assert await pool.sql("SELECT count(*) FROM events WHERE kind = 'task.queued'") == 5
 
 
 async def test_the_quota_holds_for_lists_too(pool: Pool) -> None:
     await pool.sql("UPDATE accounts SET max_queued_tasks = 3 WHERE id = $1", pool.alice)
-    told = await send(pool, *(request() for _ in range(5)))
-    assert [each.code for each in told] == ["", "", "", "quota_exceeded", "quota_exceeded"]
+    outcomes = await send(pool, *(request() for _ in range(5)))
+    assert [outcome.code for outcome in outcomes] == [
+        "",
+        "",
+        "",
+        "quota_exceeded",
+        "quota_exceeded",
+    ]
     assert await pool.sql("SELECT count(*) FROM tasks") == 3
 
 
 async def test_what_comes_after_others_waits_for_them(pool: Pool) -> None:
-    before, over = await pool.submit(), await pool.submit()
-    await cancel.cancel(pool.services, pool.alice, over.id)
-    told = await send(pool, request(after=(before.id,)), request(), request(after=(over.id,)))
-    assert all(each.task_id for each in told)
-    waits = await pool.task(told[0].task_id or before.id)
+    before, ended_task = await pool.submit(), await pool.submit()
+    await cancel.cancel(pool.services, pool.alice, ended_task.id)
+    outcomes = await send(
+        pool, request(after=(before.id,)), request(), request(after=(ended_task.id,))
+    )
+    assert all(outcome.task_id for outcome in outcomes)
+    waits = await pool.task(outcomes[0].task_id or before.id)
     assert waits.after == [before.id] and waits.waiting is not None
-    assert (await pool.task(told[2].task_id or before.id)).state is TaskState.CANCELLED
+    assert (await pool.task(outcomes[2].task_id or before.id)).state is TaskState.CANCELLED
     await pool.check()
 
 
@@ -103,8 +111,8 @@ async def test_a_list_takes_a_few_transactions_whatever_is_in_it(
 ) -> None:
     before = await pool.submit()
     unknown = TaskId("task_01jd0000000000000000000000")
-    many = {
-        "dependent": [request(after=(before.id,), priority=each) for each in range(30)],
+    request_lists = {
+        "dependent": [request(after=(before.id,), priority=number) for number in range(30)],
         "refused": [request(after=(unknown,)) for _ in range(30)],
         "without room": [request() for _ in range(30)],
     }[kind]
@@ -119,17 +127,17 @@ async def test_a_list_takes_a_few_transactions_whatever_is_in_it(
         return shared(database)
 
     monkeypatch.setattr(Database, "transaction", counted)
-    told = await send(pool, *many, key=key)
+    outcomes = await send(pool, *request_lists, key=key)
     assert used <= 1
-    stored = [each for each in told if each.task_id]
+    stored = [outcome for outcome in outcomes if outcome.task_id]
     assert len(stored) == {"dependent": 30, "refused": 0, "without room": 10}[kind]
-    assert told[: len(stored)] == stored, "the first ones have the room"
+    assert outcomes[: len(stored)] == stored, "the first ones have the room"
 
 
 async def test_two_equal_lists_at_the_same_moment_share_the_last_places(pool: Pool) -> None:
     await pool.sql("UPDATE accounts SET max_queued_tasks = 20")
     requests = [request(priority=place) for place in range(30)]
     lists = await asyncio.gather(*(send(pool, *requests, key="once") for _ in range(4)))
-    assert all(each == lists[0] for each in lists)
-    assert [bool(each.task_id) for each in lists[0]] == [True] * 20 + [False] * 10
+    assert all(outcomes == lists[0] for outcomes in lists)
+    assert [bool(outcome.task_id) for outcome in lists[0]] == [True] * 20 + [False] * 10
     assert await pool.sql("SELECT count(*) FROM tasks") == 20

@@ -30,8 +30,8 @@ async def pieces_of(data: bytes) -> AsyncIterator[bytes]:
 
 
 async def take(pool: Pool, upload_id: str, number: int, data: bytes) -> Any:
-    found = await upload.of_account(pool.services, pool.alice, upload_id)
-    return await upload.take_part(pool.services, found, number, pieces_of(data))
+    open_upload = await upload.of_account(pool.services, pool.alice, upload_id)
+    return await upload.take_part(pool.services, open_upload, number, pieces_of(data))
 
 
 async def read(pool: Pool, account_id: AccountId, blob: BlobRef) -> bytes:
@@ -51,8 +51,8 @@ async def test_it_goes_on_behind_the_parts_that_are_there(pool: Pool) -> None:
     blob = ref(LARGE)
     first = await upload.begin(pool.services, pool.alice, blob)
     await take(pool, first.upload_id, 0, LARGE[:PART_BYTES])
-    again = await upload.begin(pool.services, pool.alice, blob)
-    assert (again.upload_id, again.parts_done, again.complete) == (first.upload_id, 1, False)
+    resumed = await upload.begin(pool.services, pool.alice, blob)
+    assert (resumed.upload_id, resumed.parts_done, resumed.complete) == (first.upload_id, 1, False)
     repeated = await take(pool, first.upload_id, 0, b"not even read")
     assert repeated.parts_done == 1
     await take(pool, first.upload_id, 1, LARGE[PART_BYTES:])
@@ -64,8 +64,8 @@ async def test_it_goes_on_behind_the_parts_that_are_there(pool: Pool) -> None:
 
 async def test_what_the_account_has_is_not_sent_again(pool: Pool) -> None:
     blob = await send(pool, b"weights")
-    begun = await upload.begin(pool.services, pool.alice, blob)
-    assert (begun.complete, begun.upload_id) == (True, "")
+    new_upload = await upload.begin(pool.services, pool.alice, blob)
+    assert (new_upload.complete, new_upload.upload_id) == (True, "")
 
 
 async def test_a_hash_is_no_key(pool: Pool) -> None:
@@ -80,61 +80,61 @@ async def test_a_hash_is_no_key(pool: Pool) -> None:
 
 
 async def test_bytes_with_another_hash_are_refused_and_gone(pool: Pool) -> None:
-    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
-    await take(pool, begun.upload_id, 0, b"weightz")
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    await take(pool, new_upload.upload_id, 0, b"weightz")
     for _ in range(2):  # whoever was not told asks again, and does not begin again for nothing
         with pytest.raises(InvalidInput, match="hash"):
-            await finish(pool, begun.upload_id)
+            await finish(pool, new_upload.upload_id)
     assert await pool.services.blobs.list("") == []
     assert await pool.sql("SELECT used_bytes FROM blob_use") == 0
     anew = await upload.begin(pool.services, pool.alice, ref(b"weights"))
-    assert (anew.parts_done, anew.complete) == (0, False) and anew.upload_id != begun.upload_id
+    assert (anew.parts_done, anew.complete) == (0, False) and anew.upload_id != new_upload.upload_id
 
 
 async def test_bytes_are_not_removed_when_nobody_knows_whether_they_were_handed_over(
     pool: Pool,
 ) -> None:
     """The database may have taken it and fallen silent before it could say so."""
-    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
-    await take(pool, begun.upload_id, 0, b"weights")
-    found = await upload.of_account(pool.services, pool.alice, begun.upload_id)
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    await take(pool, new_upload.upload_id, 0, b"weights")
+    open_upload = await upload.of_account(pool.services, pool.alice, new_upload.upload_id)
     cut = replace(pool.services, database=CommitsAndFails(pool.services.database))
     with pytest.raises(Unavailable):
-        await upload.finish(cut, found)
+        await upload.finish(cut, open_upload)
     assert await read(pool, pool.alice, ref(b"weights")) == b"weights"
-    await finish(pool, begun.upload_id)
+    await finish(pool, new_upload.upload_id)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 6, 8])
 async def test_a_part_has_exactly_its_size(pool: Pool, size_bytes: int) -> None:
-    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     with pytest.raises(InvalidInput, match="7 bytes"):
-        await take(pool, begun.upload_id, 0, b"x" * size_bytes)
+        await take(pool, new_upload.upload_id, 0, b"x" * size_bytes)
     assert await pool.services.blobs.list("") == []
 
 
 async def test_parts_come_in_order_and_all_before_the_end(pool: Pool) -> None:
-    begun = await upload.begin(pool.services, pool.alice, ref(LARGE))
+    new_upload = await upload.begin(pool.services, pool.alice, ref(LARGE))
     for number in (1, 2, 99):
         with pytest.raises(Conflict, match="0 of 2 parts"):
-            await take(pool, begun.upload_id, number, LARGE[PART_BYTES:])
-    found = await upload.of_account(pool.services, pool.alice, begun.upload_id)
+            await take(pool, new_upload.upload_id, number, LARGE[PART_BYTES:])
+    open_upload = await upload.of_account(pool.services, pool.alice, new_upload.upload_id)
     with pytest.raises(Conflict, match="0 of 2 parts"):
-        await upload.finish(pool.services, found)
+        await upload.finish(pool.services, open_upload)
 
 
 async def test_the_same_part_twice_at_once_counts_once(pool: Pool) -> None:
-    begun = await upload.begin(pool.services, pool.alice, ref(LARGE))
+    new_upload = await upload.begin(pool.services, pool.alice, ref(LARGE))
     both = await asyncio.gather(
-        *(take(pool, begun.upload_id, 0, LARGE[:PART_BYTES]) for _ in range(2))
+        *(take(pool, new_upload.upload_id, 0, LARGE[:PART_BYTES]) for _ in range(2))
     )
-    assert [each.parts_done for each in both] == [1, 1]
+    assert [progress.parts_done for progress in both] == [1, 1]
 
 
 async def test_two_who_finish_at_once_are_both_told_that_it_is_complete(pool: Pool) -> None:
-    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
-    await take(pool, begun.upload_id, 0, b"weights")
-    await asyncio.gather(*(finish(pool, begun.upload_id) for _ in range(2)))
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    await take(pool, new_upload.upload_id, 0, b"weights")
+    await asyncio.gather(*(finish(pool, new_upload.upload_id) for _ in range(2)))
     assert len(await pool.services.blobs.list("objects/")) == 1
 
 
@@ -143,21 +143,21 @@ async def test_a_call_that_comes_too_late_is_told_what_the_other_was_told(
     pool: Pool, sent: bytes
 ) -> None:
     """Each has read that the upload is not finished before it is."""
-    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
-    await take(pool, begun.upload_id, 0, sent)
-    found = await upload.of_account(pool.services, pool.alice, begun.upload_id)
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    await take(pool, new_upload.upload_id, 0, sent)
+    open_upload = await upload.of_account(pool.services, pool.alice, new_upload.upload_id)
     for _ in range(2):
         if sent == b"weights":
-            assert (await upload.finish(pool.services, found)).complete
+            assert (await upload.finish(pool.services, open_upload)).complete
         else:
             with pytest.raises(InvalidInput, match="hash"):
-                await upload.finish(pool.services, found)
+                await upload.finish(pool.services, open_upload)
 
 
 async def test_a_full_disk_is_said_and_leaves_nothing(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     write = os.write
 
     def full(descriptor: int, data: Any) -> int:
@@ -167,10 +167,10 @@ async def test_a_full_disk_is_said_and_leaves_nothing(
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(Unavailable, match="disk is full"):
-        await take(pool, begun.upload_id, 0, b"weights")
+        await take(pool, new_upload.upload_id, 0, b"weights")
     assert await pool.services.blobs.list("") == []
     monkeypatch.setattr(os, "write", write)
-    assert (await take(pool, begun.upload_id, 0, b"weights")).parts_done == 1
+    assert (await take(pool, new_upload.upload_id, 0, b"weights")).parts_done == 1
 
 
 class CommitsAndFails(Database):
@@ -191,9 +191,9 @@ async def test_an_account_has_no_more_than_its_quota(pool: Pool) -> None:
     await send(pool, b"x" * 5000)
     with pytest.raises(QuotaExceeded, match="5000 of its 10000 bytes"):
         await upload.begin(pool.services, pool.alice, ref(b"y" * 5001))
-    begun = await upload.begin(pool.services, pool.alice, ref(b"y" * 5000))
-    again = await upload.begin(pool.services, pool.alice, ref(b"y" * 5000))
-    assert again.upload_id == begun.upload_id, "what is under way is counted once"
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"y" * 5000))
+    resumed = await upload.begin(pool.services, pool.alice, ref(b"y" * 5000))
+    assert resumed.upload_id == new_upload.upload_id, "what is under way is counted once"
     with pytest.raises(QuotaExceeded):
         await upload.begin(pool.services, pool.alice, ref(b"z"))
 
@@ -201,25 +201,25 @@ async def test_an_account_has_no_more_than_its_quota(pool: Pool) -> None:
 async def test_one_that_ends_meanwhile_leaves_no_room_unasked_for(pool: Pool) -> None:
     """Whoever begins it again sees it either under way, and goes on, or asks for room anew."""
     await pool.sql("UPDATE accounts SET max_blob_bytes = 5000 WHERE id = $1", pool.alice)
-    begun = await upload.begin(pool.services, pool.alice, ref(b"x" * 5000))
+    new_upload = await upload.begin(pool.services, pool.alice, ref(b"x" * 5000))
     async with pool.services.database.transaction() as connection:
         await blobs.lock_use(connection, pool.alice)
-        again = asyncio.create_task(upload.begin(pool.services, pool.alice, ref(b"x" * 5000)))
-        await asyncio.wait([again], timeout=0.1)
-        await uploads.abandon(connection, begun.upload_id)
+        resuming = asyncio.create_task(upload.begin(pool.services, pool.alice, ref(b"x" * 5000)))
+        await asyncio.wait([resuming], timeout=0.1)
+        await uploads.abandon(connection, new_upload.upload_id)
         other = ref(b"y" * 5000)
         await uploads.begin(connection, pool.alice, None, other, PART_BYTES)
     with pytest.raises(QuotaExceeded):
-        await again
+        await resuming
 
 
 async def test_many_at_once_do_not_pass_the_quota_together(pool: Pool) -> None:
     await pool.sql("UPDATE accounts SET max_blob_bytes = 50000 WHERE id = $1", pool.alice)
-    begun = await asyncio.gather(
+    outcomes = await asyncio.gather(
         *(upload.begin(pool.services, pool.alice, ref(bytes([n]) * 10_000)) for n in range(12)),
         return_exceptions=True,
     )
-    assert sum(isinstance(each, QuotaExceeded) for each in begun) == 7
+    assert sum(isinstance(outcome, QuotaExceeded) for outcome in outcomes) == 7
     assert await pool.sql("SELECT used_bytes FROM blob_use") == 50_000
 
 
@@ -229,28 +229,28 @@ async def test_what_an_attempt_sends_belongs_to_the_account_of_its_task(pool: Po
     assert await read(pool, pool.alice, blob) == LARGE
     with pytest.raises(NotFound):
         await file_access.of_account(pool.services, pool.bob, blob.sha256)
-    again = BeginNodeUpload(lease_of(grant), blob)
-    assert (await upload.begin_for_node(pool.services, pool.bobs, node_id, again)).complete
+    request = BeginNodeUpload(lease_of(grant), blob)
+    assert (await upload.begin_for_node(pool.services, pool.bobs, node_id, request)).complete
 
 
 async def test_a_node_is_not_told_what_the_account_has(pool: Pool) -> None:
     secret = await send(pool, b"a secret of alice")
     node_id, grant = await pool.started()
-    asked = BeginNodeUpload(lease_of(grant), secret)
-    assert not (await upload.begin_for_node(pool.services, pool.bobs, node_id, asked)).complete
+    request = BeginNodeUpload(lease_of(grant), secret)
+    assert not (await upload.begin_for_node(pool.services, pool.bobs, node_id, request)).complete
 
 
 async def test_another_node_does_not_go_on_with_it(pool: Pool) -> None:
     node_id, grant = await pool.started()
     other = await pool.offer()
-    asked = BeginNodeUpload(lease_of(grant), ref(b"weights"))
-    begun = await upload.begin_for_node(pool.services, pool.bobs, node_id, asked)
+    request = BeginNodeUpload(lease_of(grant), ref(b"weights"))
+    new_upload = await upload.begin_for_node(pool.services, pool.bobs, node_id, request)
     with pytest.raises(NotFound):
-        await upload.of_node(pool.services, pool.bobs, other.node_id, begun.upload_id)
+        await upload.of_node(pool.services, pool.bobs, other.node_id, new_upload.upload_id)
     with pytest.raises(NotFound):
-        await upload.of_node(pool.services, Owner(pool.alice), node_id, begun.upload_id)
+        await upload.of_node(pool.services, Owner(pool.alice), node_id, new_upload.upload_id)
     with pytest.raises(NotFound):
-        await upload.of_account(pool.services, pool.alice, begun.upload_id)
+        await upload.of_account(pool.services, pool.alice, new_upload.upload_id)
     await pool.finish(grant)
     with pytest.raises(NotFound):
-        await upload.of_node(pool.services, pool.bobs, node_id, begun.upload_id)
+        await upload.of_node(pool.services, pool.bobs, node_id, new_upload.upload_id)

@@ -35,10 +35,10 @@ def chunk(data: bytes, pack: int = 0, offset: int = 0) -> VolumeChunk:
 
 
 async def put(
-    pool: Pool, manifest: VolumeManifest, name: str = "data", **more: Any
+    pool: Pool, manifest: VolumeManifest, name: str = "data", **fields: Any
 ) -> VolumeDetails:
     sent = await send(pool, manifest.encode())
-    return await volumes.put(pool.services, pool.alice, PutVolume(name, sent, **more))
+    return await volumes.put(pool.services, pool.alice, PutVolume(name, sent, **fields))
 
 
 async def put_files(pool: Pool, name: str = "data", **files: bytes) -> VolumeDetails:
@@ -111,9 +111,9 @@ async def test_the_same_content_is_one_version_wherever_it_lies(pool: Pool) -> N
         VolumeFile("a", False, (chunk(ONE),)),
         VolumeFile("b", False, (chunk(TWO, 0, len(ONE)),)),
     )
-    again = await put(pool, VolumeManifest((both,), files))
-    assert [each.version for each in again.versions] == [first.versions[0].version]
-    assert again.versions[0].manifest == first.versions[0].manifest
+    second_details = await put(pool, VolumeManifest((both,), files))
+    assert [version.version for version in second_details.versions] == [first.versions[0].version]
+    assert second_details.versions[0].manifest == first.versions[0].manifest
     other = await put(pool, VolumeManifest((both,), (VolumeFile("a", True, (chunk(ONE),)),)))
     assert len(other.versions) == 2, "the mode belongs to it"
     with pytest.raises(Conflict, match="another version now"):
@@ -122,12 +122,12 @@ async def test_the_same_content_is_one_version_wherever_it_lies(pool: Pool) -> N
 
 async def test_a_put_after_a_version_is_safe_to_repeat(pool: Pool) -> None:
     first = await put_files(pool, a=ONE)
-    answers = [
+    details = [
         await put(pool, VolumeManifest((), (EMPTY,)), after=first.volume.newest.version)
         for _ in range(2)
     ]
-    assert answers[0].volume.newest.version == answers[1].volume.newest.version
-    assert len(answers[1].versions) == 2
+    assert details[0].volume.newest.version == details[1].volume.newest.version
+    assert len(details[1].versions) == 2
 
 
 async def test_its_bytes_stay_while_it_exists_and_go_with_it(pool: Pool) -> None:
@@ -135,8 +135,8 @@ async def test_its_bytes_stay_while_it_exists_and_go_with_it(pool: Pool) -> None
     details = await put_files(pool, a=ONE, b=TWO)
     await collected(hurried(pool))
     assert (await rows(pool))["blobs"] == 3
-    late = "UPDATE blob_claims SET look_at = now()"
-    await pool.sql(late)
+    make_due = "UPDATE blob_claims SET look_at = now()"
+    await pool.sql(make_due)
     await collected(hurried(pool))
     assert (await rows(pool))["blobs"] == 3
     # A second version keeps one of the packs.
@@ -164,16 +164,16 @@ async def stored(pool: Pool) -> tuple[int, int]:
 
 async def test_what_is_stored_counts_a_pack_of_several_versions_once(pool: Pool) -> None:
     first = await put_files(pool, a=ONE, b=TWO)
-    said, counted = await stored(pool)
-    assert said == counted == 12_000 + first.versions[0].manifest.size_bytes
+    stored_bytes, counted = await stored(pool)
+    assert stored_bytes == counted == 12_000 + first.versions[0].manifest.size_bytes
     second = await put_files(pool, a=ONE)
-    said, counted = await stored(pool)
-    manifests = sum(each.manifest.size_bytes for each in second.versions)
-    assert said == counted == 12_000 + manifests
+    stored_bytes, counted = await stored(pool)
+    manifests = sum(version.manifest.size_bytes for version in second.versions)
+    assert stored_bytes == counted == 12_000 + manifests
     version = first.versions[0].version
     await volumes.remove(pool.services, pool.alice, first.volume.id, version)
-    said, counted = await stored(pool)
-    assert said == counted == 6_000 + second.volume.newest.manifest.size_bytes
+    stored_bytes, counted = await stored(pool)
+    assert stored_bytes == counted == 6_000 + second.volume.newest.manifest.size_bytes
 
 
 async def test_tasks_that_have_ended_are_forgotten_with_a_removed_version(
@@ -205,14 +205,14 @@ async def test_a_task_keeps_its_version_until_it_has_ended(pool: Pool) -> None:
     await volumes.expire(pool.services)
     # Nor does it go if it was found just before the task came.
     version = bytes.fromhex(details.versions[0].version)
-    found = RemovedVersion(pool.alice, details.volume.id, version)
+    removed_version = RemovedVersion(pool.alice, details.volume.id, version)
     async with pool.services.database.transaction() as connection:
-        await drop(connection, found)
+        await drop(connection, removed_version)
     await collected(hurried(pool))
     assert (await rows(pool))["blobs"] == 2
     # Put again while it is there, it is what it was.
-    again = await put_files(pool, a=ONE)
-    assert again.versions[0].version == details.versions[0].version
+    second_details = await put_files(pool, a=ONE)
+    assert second_details.versions[0].version == details.versions[0].version
     await volumes.remove(pool.services, pool.alice, details.volume.id, None)
     await cancel.cancel(pool.services, pool.alice, task_id)
     await volumes.expire(pool.services)
@@ -240,8 +240,8 @@ async def test_only_those_it_is_shared_with_read_it_and_of_a_pack_only_its_part(
     stored = await file_access.of_account(pool.services, pool.bob, both.sha256)
     assert stored.spans == ((0, len(ONE)),)
     assert stored.may_read(0, len(ONE)) and not stored.may_read(0, len(ONE) + 1)
-    own = await file_access.of_account(pool.services, pool.alice, both.sha256)
-    assert own.spans is None
+    readable = await file_access.of_account(pool.services, pool.alice, both.sha256)
+    assert readable.spans is None
     # Sharing gives no right to change it, or to name its blobs.
     for ask in (
         lambda: volumes.remove(pool.services, pool.bob, volume_id, None),
@@ -250,9 +250,9 @@ async def test_only_those_it_is_shared_with_read_it_and_of_a_pack_only_its_part(
         with pytest.raises(NotFound):
             await ask()
     manifest = VolumeManifest((both,), (VolumeFile("b", False, (chunk(TWO, 0, len(ONE)),)),))
-    theirs = await send(pool, manifest.encode(), pool.bob)
+    foreign_manifest = await send(pool, manifest.encode(), pool.bob)
     with pytest.raises(Conflict, match="not stored"):
-        await volumes.put(pool.services, pool.bob, PutVolume("mine", theirs))
+        await volumes.put(pool.services, pool.bob, PutVolume("mine", foreign_manifest))
     with pytest.raises(InvalidInput, match="wrong checksum"):
         mistyped = ChangeVolume(shared_with=(bobs[:-1] + ("1" if bobs[-1] != "1" else "2"),))
         await volumes.change(pool.services, pool.alice, volume_id, mistyped)
@@ -266,8 +266,8 @@ async def test_a_list_of_tasks_mounts_them_all(pool: Pool) -> None:
         ScriptSpec("a.py", "print(1)"),
         requirements=Requirements(volumes=(VolumeMount("no", "/d"),)),
     )
-    answer = await submit_many.submit_many(pool.services, pool.alice, [good, bad, good], None)
-    assert [each.task_id is not None for each in answer.tasks] == [True, False, True]
+    response = await submit_many.submit_many(pool.services, pool.alice, [good, bad, good], None)
+    assert [task.task_id is not None for task in response.tasks] == [True, False, True]
     assert await pool.sql("SELECT count(*) FROM task_volumes") == 2
     version = bytes.fromhex(details.versions[0].version)
     assert await pool.sql("SELECT count(*) FROM task_volumes WHERE version = $1", version) == 2
@@ -302,10 +302,10 @@ async def test_concurrent_puts_and_removals_leave_all_of_it_or_nothing(pool: Poo
     for outcome in outcomes:
         assert outcome is None or isinstance(outcome, Conflict | NotFound), outcome
     for view in await volumes.list_page(pool.services, pool.alice, None, 10):
-        for each in (await volumes.show(pool.services, pool.alice, view.id)).versions:
-            await file_access.of_account(pool.services, pool.alice, each.manifest.sha256)
-    lost = await pool.sql(
+        for version in (await volumes.show(pool.services, pool.alice, view.id)).versions:
+            await file_access.of_account(pool.services, pool.alice, version.manifest.sha256)
+    orphan_count = await pool.sql(
         "SELECT count(*) FROM volume_blobs WHERE NOT EXISTS (SELECT FROM blob_claims WHERE"
         " blob_claims.sha256 = volume_blobs.sha256 AND pinned_until = 'infinity')"
     )
-    assert lost == 0
+    assert orphan_count == 0
