@@ -75,8 +75,7 @@ def make_launch_command(
     is_startable = first == PYTHON or _is_startable(first, rest)
     if is_startable and confinement.stdin is None and _are_harmless(variables):
         options = [word for pair in variables.items() for word in ("--setenv", *pair)]
-        # bwrap adds PWD.
-        return LaunchCommand([_ENV, "-u", "PWD", program, *rest], options)
+        return LaunchCommand([program, *rest], options)
     needed = [f"{name}={value}" for name, value in python.environment.items()]
     start = [_ENV, "-i", *needed, python.path, "-I", "-S"]
     files = {_EXEC_ENV: Path(exec_env.__file__).read_bytes(), _VARIABLES: _encode(variables)}
@@ -90,8 +89,8 @@ def _is_startable(program: str, arguments: Sequence[str]) -> bool:
     """Whether it is a program of the node's system that any user may execute. What cannot be said
     from outside is left to exec_env.py: files of the task, and very long arguments.
     """
-    if "=" in program or program.startswith("-") or sum(map(len, arguments)) > _LONG_ARGUMENTS:
-        return False  # `env` reads the first two as something else
+    if sum(map(len, arguments)) > _LONG_ARGUMENTS:
+        return False
     names = [program] if "/" in program else [f"{directory}/{program}" for directory in _PATH]
     executable = next((path for path in map(Path, names) if path.exists()), None)
     if executable is None or not executable.is_absolute() or executable.is_symlink():

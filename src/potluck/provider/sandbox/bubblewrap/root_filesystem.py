@@ -16,6 +16,7 @@ packages, unless a program of the node runs: code imports the standard library a
 
 import os
 import sys
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -55,6 +56,7 @@ _OPENCL = Path("/etc/OpenCL")  # lists the drivers, which are below /usr
 VARIABLES = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": WORK,
+    "PWD": WORK,  # as bwrap sets it
     "TMPDIR": "/tmp",  # noqa: S108
     "LANG": "C.UTF-8",
     "USER": "task",
@@ -148,10 +150,11 @@ class InjectedFiles:
             os.close(self.descriptors.pop())
 
 
-def hidden_directories() -> list[str]:
-    """Those that exist here, and lie below /usr themselves."""
+@cache
+def hidden_directories() -> tuple[str, ...]:
+    """Those that existed here at the first call, and lie below /usr themselves."""
     paths = {Path(name).resolve() for name in _HIDDEN if Path(name).is_dir()}
-    return sorted(str(path) for path in paths if path.is_relative_to("/usr"))
+    return tuple(sorted(str(path) for path in paths if path.is_relative_to("/usr")))
 
 
 def base_mounts(python: Python) -> list[Mount]:
