@@ -17,12 +17,12 @@ PASSING = {Refusal.DEVICE_BUSY, Refusal.DEVICE_SHARED, Refusal.NODE_BUSY, Refusa
 
 
 def task(name: str = "t1", **changes: Any) -> WaitingTask:
-    wanted = {
+    requirements = {
         key: changes.pop(key) for key in list(changes) if key in Requirements.__struct_fields__
     }
     values: dict[str, Any] = {
         "account_id": ALICE,
-        "requirements": Requirements(**wanted),
+        "requirements": Requirements(**requirements),
         "limits": Limits(run_seconds=changes.pop("run_seconds", 3600.0)),
         "priority": 0,
         **changes,

@@ -17,8 +17,8 @@ NOW = 1_000_000.0
 
 
 def scheduler(order: str = "fair", **changes: Any) -> Scheduler:
-    whole: dict[str, Any] = {"settle_times": SettleTimes(slice_seconds=10.0**9)}
-    return Scheduler(ORDERS[order](), PLACEMENTS["fragmentation"](), **{**whole, **changes})
+    defaults: dict[str, Any] = {"settle_times": SettleTimes(slice_seconds=10.0**9)}
+    return Scheduler(ORDERS[order](), PLACEMENTS["fragmentation"](), **{**defaults, **changes})
 
 
 def node_with(name: str, gpus: int, **changes: Any) -> FreeNode:
@@ -32,14 +32,16 @@ def node_with(name: str, gpus: int, **changes: Any) -> FreeNode:
     )
 
 
-def with_cpu(known: FreeNode) -> FreeNode:
+def with_cpu(free_node: FreeNode) -> FreeNode:
     """As every real node has one."""
-    devices = (*known.devices, cpu(f"{known.id}-c"))
-    return replace(known, devices=devices)
+    devices = (*free_node.devices, cpu(f"{free_node.id}-c"))
+    return replace(free_node, devices=devices)
 
 
-def running(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:
+def running(assignment: Assignment, account_id: AccountId, end: float) -> RunningAttempt:
     """What an assignment becomes when it is applied."""
-    return given.running(
-        AttemptId(f"attempt {given.task_id} {given.node_id} {given.items}"), account_id, end
+    return assignment.running(
+        AttemptId(f"attempt {assignment.task_id} {assignment.node_id} {assignment.items}"),
+        account_id,
+        end,
     )

@@ -35,9 +35,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
 def test_what_can_not_be_meant_is_refused(changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence) as refused:
+    with pytest.raises(InvalidInput, match=sentence) as error_info:
         admit(request(**changes), 0, None, 60)
-    assert refused.value.hint
+    assert error_info.value.hint
 
 
 @pytest.mark.parametrize(
@@ -69,23 +69,23 @@ def test_a_maximum_price_below_all_offers_is_the_most_that_the_task_pays() -> No
     limit, cheapest = {"run_seconds": 10.0}, 3_600_000
     ceiling = {"max_price_micro_per_hour": 360_000}
     admit(request(**ceiling, **limit), 1_000, cheapest, 60)
-    with pytest.raises(UnaffordableTask) as refused:
+    with pytest.raises(UnaffordableTask) as error_info:
         admit(request(**ceiling, **limit), 999, cheapest, 60)
     assert (
         "needs 0.001 credits to start, for its first 10 s at its maximum price"
-        in refused.value.detail
+        in error_info.value.detail
     )
-    assert "--max-price" in refused.value.hint
+    assert "--max-price" in error_info.value.hint
     # It is the price of the whole task, and of a fraction too.
     admit(request(device_milli=500, **ceiling, **limit), 1_000, cheapest, 60)
     # Offers within the maximum: the cheapest of them counts, however much more it allows.
     admit(request(max_price_micro_per_hour=10**12, **limit), 10_000, cheapest, 60)
-    with pytest.raises(UnaffordableTask) as refused:
+    with pytest.raises(UnaffordableTask) as error_info:
         admit(request(max_price_micro_per_hour=10**12, **limit), 9_999, cheapest, 60)
     assert (
         "needs 0.01 credits to start, for its first 10 s at the lowest price"
-        in refused.value.detail
-        and "price" not in refused.value.hint
+        in error_info.value.detail
+        and "price" not in error_info.value.hint
     )
     admit(request(**ceiling, **limit), 0, None, 60)
 

@@ -133,8 +133,8 @@ def test_what_one_attempt_is_spared_counts_against_the_next_of_its_account() -> 
     records = FailureRecords({AttemptId("a"): NO_RECORD, AttemptId("b"): NO_RECORD})
     records.note(AccountId("alice"), 7)
     records.note(AccountId("alice"), 0)
-    found = records.find(AttemptId("b"), AccountId("alice"))
-    assert (found.spared, found.spared_micro) == (1, 7)
+    charge_record = records.find(AttemptId("b"), AccountId("alice"))
+    assert (charge_record.spared, charge_record.spared_micro) == (1, 7)
     assert records.find(AttemptId("b"), AccountId("bob")) == NO_RECORD
 
 
@@ -219,8 +219,8 @@ def _payer(reason: EndReason) -> str:
         facts.reporter is not Reporter.ITEM
     )
     charges = {
-        bool(ended(locked(is_started=not is_before_start, **known), reason).charge_micro)
-        for known in ({}, {"was_in_contact": True})
+        bool(ended(locked(is_started=not is_before_start, **contact), reason).charge_micro)
+        for contact in ({}, {"was_in_contact": True})
     }
     return {True: "consumer", False: "nobody"}[charges.pop()] if len(charges) == 1 else "either"
 

@@ -124,10 +124,10 @@ def test_an_attempt_without_credit_is_paid_although_it_is_stopped_late() -> None
     work = billable(hold_micro=14_000, charged_micro=10_000, held_back_micro=10_000)
     first = charge_slice(work, after(10), 0, times)
     assert first == SliceCharge(0, 0, 0, is_funded=True, next_seconds=8)
-    asked = after(10 + first.next_seconds + times.late_seconds / 2)
-    last = charge_slice(work, asked, 0, times)
+    asked_at = after(10 + first.next_seconds + times.late_seconds / 2)
+    last = charge_slice(work, asked_at, 0, times)
     assert not last.is_funded
-    stopped = asked + timedelta(seconds=last.next_seconds + times.late_seconds / 2)
+    stopped = asked_at + timedelta(seconds=last.next_seconds + times.late_seconds / 2)
     paid = replace(
         work, charged_micro=10_000 + last.charge_micro, hold_micro=14_000 - last.charge_micro
     )
@@ -158,20 +158,20 @@ def test_a_checkpoint_releases_what_was_held_back_before_it() -> None:
 @given(
     price=st.integers(0, 10**12),
     limit=st.floats(0.001, 10**6),
-    ran=st.floats(0, 10**6),
+    run_seconds=st.floats(0, 10**6),
     reported=st.none() | st.floats(0, 10**6),
     charged=st.integers(0, 10**12),
-    back=st.integers(0, 100),
+    held_back_percent=st.integers(0, 100),
     fee=st.integers(0, 10_000),
     available=st.integers(0, 10**15),
 )
 def test_every_transfer_balances_and_nothing_exceeds_its_source(
     price: int,
     limit: float,
-    ran: float,
+    run_seconds: float,
     reported: float | None,
     charged: int,
-    back: int,
+    held_back_percent: int,
     fee: int,
     available: int,
 ) -> None:
@@ -181,11 +181,11 @@ def test_every_transfer_balances_and_nothing_exceeds_its_source(
         run_seconds_limit=limit,
         reported_run_seconds=reported,
         charged_micro=charged,
-        held_back_micro=charged * back // 100,
+        held_back_micro=charged * held_back_percent // 100,
         fee_basis_points=fee,
     )
-    settlement = settle(work, cost_micro(work, after(ran)))
-    due = charge_slice(work, after(ran), available, TIMES)
+    settlement = settle(work, cost_micro(work, after(run_seconds)))
+    due = charge_slice(work, after(run_seconds), available, TIMES)
     assert 0 <= settlement.charge_micro <= work.hold_micro
     assert settlement.resolved_micro == work.held_back_micro
     assert min(settlement.release_micro, settlement.reversal_micro) >= 0

@@ -136,12 +136,12 @@ BAD: dict[str, InvariantSnapshot] = {
 }
 
 
-@pytest.mark.parametrize("picture", GOOD, ids=range(len(GOOD)))
-def test_what_holds_is_silent(picture: InvariantSnapshot) -> None:
-    assert check_invariants(picture) == []
+@pytest.mark.parametrize("snapshot", GOOD, ids=range(len(GOOD)))
+def test_what_holds_is_silent(snapshot: InvariantSnapshot) -> None:
+    assert check_invariants(snapshot) == []
 
 
 @pytest.mark.parametrize("sentence", BAD)
 def test_what_does_not_hold_is_named(sentence: str) -> None:
-    found = check_invariants(BAD[sentence])
-    assert any(sentence in each for each in found), found
+    violations = check_invariants(BAD[sentence])
+    assert any(sentence in violation for violation in violations), violations

@@ -20,8 +20,8 @@ def files(*paths: str) -> tuple[NamedFile, ...]:
 
 
 def function(**changes: Any) -> FunctionSpec:
-    given: dict[str, Any] = {"code": Value(b"code"), "inputs": Value(b""), **changes}
-    return FunctionSpec("double", python="3.11", **given)
+    fields: dict[str, Any] = {"code": Value(b"code"), "inputs": Value(b""), **changes}
+    return FunctionSpec("double", python="3.11", **fields)
 
 
 REFUSED: list[tuple[TaskSpec, str]] = [
@@ -49,9 +49,9 @@ REFUSED: list[tuple[TaskSpec, str]] = [
 
 @pytest.mark.parametrize(("spec", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
 def test_what_can_not_be_run_is_refused(spec: TaskSpec, sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence) as refused:
+    with pytest.raises(InvalidInput, match=sentence) as error_info:
         admit(TaskRequest(spec), 0, None, 60)
-    assert refused.value.hint
+    assert error_info.value.hint
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_each_kind_is_let_in(spec: TaskSpec) -> None:
 
 
 def owners(**changes: Any) -> tuple[str, ...]:
-    asked = Requirements(owners=changes.pop("owners", ()))
+    requirements = Requirements(owners=changes.pop("owners", ()))
     return derive_requirements(
-        TaskRequest(CommandSpec(("ls",)), requirements=asked, **changes), ME
+        TaskRequest(CommandSpec(("ls",)), requirements=requirements, **changes), ME
     ).owners
 
 
@@ -93,8 +93,8 @@ def test_who_asks_for_owners_gets_no_others_for_secrets() -> None:
 
 
 def test_few_wallets_are_named() -> None:
-    many = tuple(f"0x{number:040x}" for number in range(101))
-    for changes in ({"owners": many}, {"trust": many, "secrets": {"A": "b"}}):
+    many_wallets = tuple(f"0x{number:040x}" for number in range(101))
+    for changes in ({"owners": many_wallets}, {"trust": many_wallets, "secrets": {"A": "b"}}):
         with pytest.raises(InvalidInput, match="more than 100 wallets"):
             owners(**changes)
 
@@ -124,7 +124,7 @@ def test_a_function_wants_the_python_that_pickled_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "asked", "derived"),
+    ("block", "requested", "derived"),
     [
         (">=3.12", None, ">=3.12"),
         (">=3.12", ">=3.12", ">=3.12"),  # the derived requirement of a retried task
@@ -133,8 +133,8 @@ def test_a_function_wants_the_python_that_pickled_it() -> None:
     ],
 )
 def test_a_script_requires_the_python_of_its_block(
-    block: str | None, asked: str | None, derived: str
+    block: str | None, requested: str | None, derived: str
 ) -> None:
     lines = "" if block is None else f'# /// script\n# requires-python = "{block}"\n# ///\n'
-    asking = TaskRequest(ScriptSpec("a.py", lines), requirements=Requirements(python=asked))
-    assert derive_requirements(asking, ME).python == derived
+    request = TaskRequest(ScriptSpec("a.py", lines), requirements=Requirements(python=requested))
+    assert derive_requirements(request, ME).python == derived

@@ -57,8 +57,8 @@ GAPS = [
 def test_a_gap_is_forgiven_for_as_long_as_it_was(
     grace: Grace | None, seconds: float | None
 ) -> None:
-    lasting = None if grace is None else grace.lasting / timedelta(seconds=1)
-    assert lasting == seconds
+    grace_seconds = None if grace is None else grace.lasting / timedelta(seconds=1)
+    assert grace_seconds == seconds
 
 
 def test_nodes_that_are_all_back_before_the_leader_have_a_part_in_the_gap() -> None:
@@ -83,10 +83,10 @@ def test_a_pool_without_nodes_has_no_gap() -> None:
 def test_no_lease_that_was_alive_is_lost_by_a_gap(gap_seconds: float, beats: list[float]) -> None:
     """Whoever beat regularly until the server went away has time to find it again."""
     down_at = ago(gap_seconds)
-    heard = [down_at - timedelta(seconds=each) for each in beats]
-    last = max(heard)
+    beat_times = [down_at - timedelta(seconds=seconds_ago) for seconds_ago in beats]
+    last = max(beat_times)
     grace = for_gap(HeartbeatGaps(NOW, None, down_at, last, None), TIMES)
-    for beat_at in heard:
+    for beat_at in beat_times:
         expires_at = beat_at + TIMES.lease
         if grace is not None and grace.since < beat_at:
             expires_at = max(expires_at, NOW + grace.lasting)

@@ -75,10 +75,10 @@ OUTCOMES = [
 
 @pytest.mark.parametrize("row", OUTCOMES, ids=[f"{row[0]}-{row[5]}" for row in OUTCOMES])
 def test_what_becomes_of_the_task(row: tuple) -> None:  # type: ignore[type-arg]
-    reason, failures, losses, nodes_lost, max_attempts, state, told = row
+    reason, failures, losses, nodes_lost, max_attempts, state, end_reason = row
     history = History(failures, losses, nodes_lost, max_attempts)
     following = retry_policy.decide_next(reason, history, NOW, CALM)
-    assert (following.state, following.reason) == (state, told)
+    assert (following.state, following.reason) == (state, end_reason)
 
 
 def uncounted() -> set[EndReason]:
@@ -88,25 +88,31 @@ def uncounted() -> set[EndReason]:
 @pytest.mark.parametrize("reason", sorted(uncounted()))
 def test_an_uncounted_loss_backs_off_and_is_bounded(reason: EndReason) -> None:
     """Else a task that is sent away each time is granted again each time, for ever."""
-    most = retry_policy.MAX_UNCOUNTED_LOSSES
-    for losses, seconds in [(1, 1), (2, 2), (4, 8), (most - 1, 60)]:
+    limit = retry_policy.MAX_UNCOUNTED_LOSSES
+    for losses, seconds in [(1, 1), (2, 2), (4, 8), (limit - 1, 60)]:
         history = History(0, 99, 9, 1, uncounted_losses=losses)
         following = retry_policy.decide_next(reason, history, NOW, CALM)
         assert (following.state, following.reason) == (TaskState.QUEUED, reason)
         assert following.not_before == NOW + timedelta(seconds=seconds)
-    history = History(0, 0, 0, 1, uncounted_losses=most)
+    history = History(0, 0, 0, 1, uncounted_losses=limit)
     last = retry_policy.decide_next(reason, history, NOW, CALM)
     assert (last.state, last.reason) == (TaskState.FAILED, EndReason.TOO_MANY_LOSSES)
-    assert last.detail.startswith(f"It was sent back {most} times without a fault of its own")
+    assert last.detail.startswith(f"It was sent back {limit} times without a fault of its own")
 
 
 def test_whose_fault_a_loss_is() -> None:
     """An owner who had said that he may want a device back may have it, if he takes nothing new."""
-    lost = {each for each in EndReason if each.facts.attempt_state is AttemptState.LOST}
+    lost_reasons = {
+        reason for reason in EndReason if reason.facts.attempt_state is AttemptState.LOST
+    }
 
     def excused(is_reclaimable: bool, is_available: bool) -> set[EndReason]:
-        said = {"is_reclaimable": is_reclaimable, "is_available": is_available}
-        return {each for each in lost if not is_nodes_fault(each, kind=TaskKind.SCRIPT, **said)}
+        fields = {"is_reclaimable": is_reclaimable, "is_available": is_available}
+        return {
+            reason
+            for reason in lost_reasons
+            if not is_nodes_fault(reason, kind=TaskKind.SCRIPT, **fields)
+        }
 
     silence, withdrawn = EndReason.SILENCE, EndReason.WITHDRAWN
     assert excused(True, False) == {EndReason.RECLAIMED, withdrawn, silence}
@@ -129,9 +135,11 @@ def test_no_node_is_at_fault_for_an_image_that_it_does_not_have() -> None:
 def test_the_statements_count_what_the_rules_count() -> None:
     """Which losses are no matter for a task is said in SQL too."""
     (newest,) = (Path(schema.__file__).parent / "migrations/versions").glob("*_ends.sql")
-    said = newest.read_text()
-    listed = re.findall(r"reason (?:NOT )?IN \(([^)]*)\)", said)
-    assert [set(re.findall(r"'(\w+)'", each)) for each in listed] == [uncounted()] * 3
+    sql = newest.read_text()
+    reason_lists = re.findall(r"reason (?:NOT )?IN \(([^)]*)\)", sql)
+    assert [set(re.findall(r"'(\w+)'", reason_list)) for reason_list in reason_lists] == [
+        uncounted()
+    ] * 3
 
 
 def test_the_back_off_doubles_up_to_its_limit() -> None:

@@ -11,13 +11,15 @@ GIB = 2**30
 
 
 def offer(price: int = 100, devices: int = 1, **changes: Any) -> OfferedDevices:
-    said = {"kind": DeviceKind.GPU, "model": "RTX 4090", "memory_bytes": 24 * GIB, "free": 0}
-    return OfferedDevices(**{**said, "price_micro_per_hour": price, "devices": devices, **changes})
+    fields = {"kind": DeviceKind.GPU, "model": "RTX 4090", "memory_bytes": 24 * GIB, "free": 0}
+    return OfferedDevices(
+        **{**fields, "price_micro_per_hour": price, "devices": devices, **changes}
+    )
 
 
 def wish(tasks: int = 1, **changes: Any) -> DeviceDemand:
-    said = {"kind": None, "model": None, "memory_bytes": 0, "max_price_micro_per_hour": None}
-    return DeviceDemand(**{**said, "tasks": tasks, **changes})
+    fields = {"kind": None, "model": None, "memory_bytes": 0, "max_price_micro_per_hour": None}
+    return DeviceDemand(**{**fields, "tasks": tasks, **changes})
 
 
 def test_an_empty_market() -> None:
@@ -49,18 +51,18 @@ def test_models_by_number_with_lowest_median_and_highest_price() -> None:
 
 
 def test_the_median_of_an_even_number_is_the_lower_one() -> None:
-    (found,) = sum_up([offer(1), offer(2), offer(3), offer(4)], [])
-    assert found.median_micro_per_hour == 2
+    (model,) = sum_up([offer(1), offer(2), offer(3), offer(4)], [])
+    assert model.median_micro_per_hour == 2
 
 
 def test_many_prices_are_ranges_that_hold_every_device_once() -> None:
-    (found,) = sum_up([offer(price) for price in range(1_000, 2_000, 7)], [])
-    assert len(found.prices) <= 12
-    assert sum(each.devices for each in found.prices) == found.devices
-    edges = [(each.from_micro_per_hour, each.to_micro_per_hour) for each in found.prices]
+    (model,) = sum_up([offer(price) for price in range(1_000, 2_000, 7)], [])
+    assert len(model.prices) <= 12
+    assert sum(price.devices for price in model.prices) == model.devices
+    edges = [(price.from_micro_per_hour, price.to_micro_per_hour) for price in model.prices]
     assert all(low <= high for low, high in edges)
     assert all(high < low for (_, high), (low, _) in itertools.pairwise(edges))
-    assert edges[0][0] == 1_000 and edges[-1][1] == found.highest_micro_per_hour
+    assert edges[0][0] == 1_000 and edges[-1][1] == model.highest_micro_per_hour
 
 
 def test_a_waiting_task_counts_for_each_model_that_it_would_take() -> None:
@@ -69,7 +71,7 @@ def test_a_waiting_task_counts_for_each_model_that_it_would_take() -> None:
         offer(50, 1, model="A100", memory_bytes=80 * GIB),
         offer(0, 1, kind=DeviceKind.CPU, model="EPYC", memory_bytes=8 * GIB),
     ]
-    wishes = [
+    demands = [
         wish(1),
         wish(2, kind=DeviceKind.GPU),
         wish(4, model="rtx 40*|A100"),
@@ -77,10 +79,10 @@ def test_a_waiting_task_counts_for_each_model_that_it_would_take() -> None:
         wish(16, max_price_micro_per_hour=60),
         wish(32, model="H100"),
     ]
-    waiting = {each.model: each.waiting_tasks for each in sum_up(offers, wishes)}
+    waiting = {model.model: model.waiting_tasks for model in sum_up(offers, demands)}
     assert waiting == {"RTX 4090": 1 + 2 + 4, "A100": 1 + 2 + 4 + 8 + 16, "EPYC": 1 + 16}
 
 
 def test_there_is_an_end_of_models() -> None:
-    found = sum_up([offer(model=f"card {number}") for number in range(300)], [])
-    assert len(found) == MOST_MODELS
+    models = sum_up([offer(model=f"card {number}") for number in range(300)], [])
+    assert len(models) == MOST_MODELS

@@ -59,14 +59,16 @@ def test_presets_open_and_none_become_patterns() -> None:
     assert expand_entries(("HUB", "x.org"), PRESETS) == ("*.hub.org", "hub.org", "x.org")
     assert expand_entries(("open",), PRESETS) == ("*",)
     assert expand_entries(("none",), PRESETS) == ()
-    again = expand_entries(("hub",), PRESETS)
-    assert expand_entries(again, PRESETS) == again, "a task that is retried was expanded before"
-    with pytest.raises(InvalidInput, match="no network preset 'hubb'") as refused:
+    repeated = expand_entries(("hub",), PRESETS)
+    assert expand_entries(repeated, PRESETS) == repeated, (
+        "a task that is retried was expanded before"
+    )
+    with pytest.raises(InvalidInput, match="no network preset 'hubb'") as error_info:
         expand_entries(("hubb",), PRESETS)
-    assert refused.value.hint == "Did you mean hub? There are: hub, open, raw, tiny."
-    with pytest.raises(InvalidInput) as refused:
+    assert error_info.value.hint == "Did you mean hub? There are: hub, open, raw, tiny."
+    with pytest.raises(InvalidInput) as error_info:
         expand_entries(("openn",), {})
-    assert "Did you mean open?" in refused.value.hint
+    assert "Did you mean open?" in error_info.value.hint
 
 
 @pytest.mark.parametrize(

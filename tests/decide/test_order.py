@@ -23,17 +23,17 @@ def served(order: str, tasks: list[WaitingTask], *shares: AccountShare) -> list[
     pool.put_node(node_with("n1", 1))
     for share in shares:
         pool.put_account(share)
-    for each in tasks:
-        pool.put_task(each)
-    owners = {each.id: each.account_id for each in tasks}
-    done: list[str] = []
+    for waiting_task in tasks:
+        pool.put_task(waiting_task)
+    owners = {waiting_task.id: waiting_task.account_id for waiting_task in tasks}
+    served_ids: list[str] = []
     while pool.waiting_count:
-        (given,) = pool.plan(NOW + len(done), 1).assignments
-        done.append(given.task_id)
-        attempt = running(given, owners[given.task_id], NOW + len(done))
-        pool.put_running(attempt, NOW + len(done) - 1)
-        pool.give(attempt, NOW + len(done))
-    return done
+        (assignment,) = pool.plan(NOW + len(served_ids), 1).assignments
+        served_ids.append(assignment.task_id)
+        attempt = running(assignment, owners[assignment.task_id], NOW + len(served_ids))
+        pool.put_running(attempt, NOW + len(served_ids) - 1)
+        pool.give(attempt, NOW + len(served_ids))
+    return served_ids
 
 
 def tasks(*names: str, **changes: Any) -> Iterator[WaitingTask]:
@@ -76,20 +76,27 @@ def test_of_ten_thousand_that_came_first_the_ten_of_another_wait_for_few() -> No
     pool = scheduler("fair")
     for number in range(10):
         pool.put_node(node_with(f"n{number}", 1))
-    crowd = [task(f"a{number:05}", submitted_at=NOW) for number in range(10_000)]
-    few = [task(f"b{number}", account_id=BOB, submitted_at=NOW + 3600) for number in range(10)]
-    for each in crowd:
-        pool.put_task(each)
-    owners = {each.id: each.account_id for each in [*crowd, *few]}
+    many_tasks = [task(f"a{number:05}", submitted_at=NOW) for number in range(10_000)]
+    few_tasks = [
+        task(f"b{number}", account_id=BOB, submitted_at=NOW + 3600) for number in range(10)
+    ]
+    for waiting_task in many_tasks:
+        pool.put_task(waiting_task)
+    owners = {
+        waiting_task.id: waiting_task.account_id for waiting_task in [*many_tasks, *few_tasks]
+    }
     live, ends = [], 0
     now = NOW
-    while not all(pool.task(each.id) is None for each in few) or now < NOW + 3600:
+    while (
+        not all(pool.task(waiting_task.id) is None for waiting_task in few_tasks)
+        or now < NOW + 3600
+    ):
         now += 600.0
         if now == NOW + 3600:
-            for each in few:
-                pool.put_task(each)
-        for given in pool.plan(now, 100).assignments:
-            live.append(running(given, owners[given.task_id], now + 600))
+            for waiting_task in few_tasks:
+                pool.put_task(waiting_task)
+        for assignment in pool.plan(now, 100).assignments:
+            live.append(running(assignment, owners[assignment.task_id], now + 600))
             pool.put_running(live[-1], now)
         if now >= NOW + 3600:
             ends += 1
@@ -108,10 +115,10 @@ def test_a_heavier_account_gets_more_in_proportion() -> None:
     pool = scheduler("fair")
     pool.put_account(AccountShare(ALICE, weight=3.0))
     pool.put_node(node_with("n1", 20))
-    for each in waiting:
-        pool.put_task(each)
-    given = [each.task_id[0] for each in pool.plan(NOW, 100).assignments]
-    assert (given.count("a"), given.count("b")) == (15, 5)
+    for waiting_task in waiting:
+        pool.put_task(waiting_task)
+    accounts_served = [assignment.task_id[0] for assignment in pool.plan(NOW, 100).assignments]
+    assert (accounts_served.count("a"), accounts_served.count("b")) == (15, 5)
 
 
 def test_what_was_used_lately_counts_and_fades() -> None:
@@ -133,11 +140,11 @@ def test_who_gets_nothing_rises_above_higher_priorities_of_others() -> None:
     for number in range(2000):
         now = NOW + 60.0 * number
         pool.put_task(task(f"b{number:04}", account_id=BOB, priority=10, submitted_at=now))
-        (given,) = pool.plan(now, 1).assignments
-        if given.task_id == "a0":
+        (assignment,) = pool.plan(now, 1).assignments
+        if assignment.task_id == "a0":
             started = now
             break
-        attempt = running(given, BOB, now)
+        attempt = running(assignment, BOB, now)
         pool.put_running(attempt, now)
         pool.give(attempt, now + 60.0)
     assert started is not None and started - NOW <= 11 * STEP_SECONDS, fair
@@ -145,11 +152,11 @@ def test_who_gets_nothing_rises_above_higher_priorities_of_others() -> None:
 
 def test_a_low_priority_of_ones_own_does_not_starve() -> None:
     low = task("low", priority=-10, submitted_at=NOW)
-    late = task("late", priority=10, submitted_at=NOW + 20 * STEP_SECONDS + 1)
+    late_task = task("late", priority=10, submitted_at=NOW + 20 * STEP_SECONDS + 1)
     early = task("early", priority=10, submitted_at=NOW + 20 * STEP_SECONDS - 1)
     for name in ("priority", "fair"):
         order = ORDERS[name]()
-        assert order.within(early) < order.within(low) < order.within(late)
+        assert order.within(early) < order.within(low) < order.within(late_task)
 
 
 def test_an_array_is_as_long_as_what_is_left_of_it() -> None:
@@ -157,8 +164,8 @@ def test_an_array_is_as_long_as_what_is_left_of_it() -> None:
     array = task("t1", pending=(ItemRange(0, 10),), expected_seconds=5.0)
     single = task("t2", expected_seconds=40.0)
     assert shortest.within(single) < shortest.within(array)
-    rest = task("t1", pending=(ItemRange(3, 10),), expected_seconds=5.0)
-    assert shortest.within(rest) < shortest.within(single)
+    remaining_array = task("t1", pending=(ItemRange(3, 10),), expected_seconds=5.0)
+    assert shortest.within(remaining_array) < shortest.within(single)
 
 
 def test_nobody_is_taken_for_shorter_than_its_limit_allows() -> None:

@@ -19,15 +19,15 @@ def waits_for(*others: FreeNode) -> Scheduler:
     """One task, beside a free node that has failed it."""
     pool = scheduler()
     pool.put_node(node_with("lost it", 1))
-    for each in others:
-        pool.put_node(each)
+    for free_node in others:
+        pool.put_node(free_node)
     pool.put_task(task("t1", **LOST))
     assert not pool.plan(NOW, 10).assignments
     return pool
 
 
 def placed(pool: Scheduler) -> list[str]:
-    return [each.node_id for each in pool.plan(NOW + 1, 10).assignments]
+    return [assignment.node_id for assignment in pool.plan(NOW + 1, 10).assignments]
 
 
 def test_when_the_last_other_node_goes_it_is_tried_again_where_it_was() -> None:
@@ -47,11 +47,11 @@ def test_so_it_is_when_the_last_other_node_is_no_longer_reliable_enough() -> Non
 def test_who_could_go_to_a_node_by_now_is_not_told_that_there_is_none() -> None:
     pool = waits_for(busy("n1"))
     pool.drop_node(NodeId("n1"))
-    explained = pool.explain(TaskId("t1"), NOW + 1)
-    assert explained is not None and explained.reason.code == "in_line"
+    explanation = pool.explain(TaskId("t1"), NOW + 1)
+    assert explanation is not None and explanation.reason.code == "in_line"
     pool.drop_node(NodeId("lost it"))
-    explained = pool.explain(TaskId("t1"), NOW + 1)
-    assert explained is not None and explained.reason.code == "no_nodes"
+    explanation = pool.explain(TaskId("t1"), NOW + 1)
+    assert explanation is not None and explanation.reason.code == "no_nodes"
 
 
 def owned(name: str, wallet: str) -> FreeNode:

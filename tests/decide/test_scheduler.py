@@ -25,8 +25,8 @@ def test_what_is_free_is_given_once() -> None:
     for name in ("t1", "t2", "t3"):
         pool.put_task(task(name, submitted_at=NOW))
     plan = pool.plan(NOW, MANY)
-    assert [each.task_id for each in plan.assignments] == ["t1", "t2"]
-    assert {share.device_id for each in plan.assignments for share in each.shares} == {
+    assert [assignment.task_id for assignment in plan.assignments] == ["t1", "t2"]
+    assert {share.device_id for assignment in plan.assignments for share in assignment.shares} == {
         "n1-g0",
         "n1-g1",
     }
@@ -37,8 +37,8 @@ def test_what_is_free_is_given_once() -> None:
 def test_a_reason_is_told_once() -> None:
     pool = scheduler()
     pool.put_task(task("t1"))
-    told = pool.plan(NOW, MANY).waiting
-    assert [waiting.reason.code for waiting in told.values()] == ["no_nodes"]
+    waiting_reasons = pool.plan(NOW, MANY).waiting
+    assert [waiting.reason.code for waiting in waiting_reasons.values()] == ["no_nodes"]
     assert pool.plan(NOW + 1, MANY).waiting == {}
 
 
@@ -48,9 +48,9 @@ def test_a_slice_goes_on_where_it_stopped() -> None:
     for number in range(5):
         pool.put_task(task(f"t{number}", submitted_at=NOW))
     first = pool.plan(NOW, 2)
-    rest = pool.plan(NOW, MANY)
+    second_plan = pool.plan(NOW, MANY)
     assert (len(first.assignments), first.is_complete) == (2, False)
-    assert (len(rest.assignments), rest.is_complete) == (3, True)
+    assert (len(second_plan.assignments), second_plan.is_complete) == (3, True)
 
 
 def test_a_slice_ends_when_its_time_is_up_and_the_next_one_continues() -> None:
@@ -58,11 +58,11 @@ def test_a_slice_ends_when_its_time_is_up_and_the_next_one_continues() -> None:
     pool.put_node(node_with("n1", 5))
     for number in range(5):
         pool.put_task(task(f"t{number}", submitted_at=NOW, disk_bytes=2**20 + number))
-    looks = iter([False, True])
-    first = pool.plan(NOW, MANY, lambda: next(looks))
+    time_checks = iter([False, True])
+    first = pool.plan(NOW, MANY, lambda: next(time_checks))
     assert (len(first.assignments), first.is_complete) == (2, False)
     slices = [pool.plan(NOW, MANY, lambda: True) for _ in range(3)]
-    assert [len(each.assignments) for each in slices] == [1, 1, 1], "never without any check"
+    assert [len(slice_.assignments) for slice_ in slices] == [1, 1, 1], "never without any check"
     assert slices[-1].is_complete
 
 
@@ -73,8 +73,8 @@ def test_blocked_shapes_are_tried_again_in_slices_too() -> None:
     assert pool.plan(NOW, MANY).is_complete
     pool.put_node(node_with("n1", 5))
     slices = [pool.plan(NOW, MANY, lambda: True) for _ in range(6)]
-    assert sum(len(each.assignments) for each in slices) == 5
-    assert max(len(each.assignments) for each in slices) == 1
+    assert sum(len(slice_.assignments) for slice_ in slices) == 5
+    assert max(len(slice_.assignments) for slice_ in slices) == 1
 
 
 def test_what_ends_makes_room_for_who_waits() -> None:
@@ -82,12 +82,12 @@ def test_what_ends_makes_room_for_who_waits() -> None:
     pool.put_node(node_with("n1", 1))
     pool.put_task(task("t1", submitted_at=NOW))
     pool.put_task(task("t2", submitted_at=NOW + 1))
-    (given,) = pool.plan(NOW + 2, MANY).assignments
-    attempt = running(given, ALICE, NOW + 100)
+    (assignment,) = pool.plan(NOW + 2, MANY).assignments
+    attempt = running(assignment, ALICE, NOW + 100)
     pool.put_running(attempt, NOW + 2)
     assert pool.plan(NOW + 3, MANY).assignments == ()
     pool.give(attempt, NOW + 4)
-    assert [each.task_id for each in pool.plan(NOW + 4, MANY).assignments] == ["t2"]
+    assert [assignment.task_id for assignment in pool.plan(NOW + 4, MANY).assignments] == ["t2"]
 
 
 def test_a_task_that_is_gone_is_not_served() -> None:
@@ -97,7 +97,7 @@ def test_a_task_that_is_gone_is_not_served() -> None:
     pool.drop_task(task("t1").id)
     pool.drop_task(task("t9").id)
     pool.put_node(node_with("n1", 2))
-    assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["t2"]
+    assert [assignment.task_id for assignment in pool.plan(NOW, MANY).assignments] == ["t2"]
     assert pool.waiting_count == 0
 
 
@@ -107,9 +107,9 @@ def test_what_was_refused_counts_no_longer() -> None:
     pool.put_node(node_with("n1", 2))
     pool.put_task(task("t1"))
     pool.put_task(task("t2"))
-    (given,) = pool.plan(NOW, MANY).assignments
-    pool.refused(given, NOW)
-    assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["t2"]
+    (assignment,) = pool.plan(NOW, MANY).assignments
+    pool.refused(assignment, NOW)
+    assert [assignment.task_id for assignment in pool.plan(NOW, MANY).assignments] == ["t2"]
 
 
 def test_a_quota_holds_an_account_back_and_nobody_else() -> None:
@@ -120,14 +120,14 @@ def test_a_quota_holds_an_account_back_and_nobody_else() -> None:
         pool.put_task(task(f"a{number}"))
         pool.put_task(task(f"b{number}", account_id=BOB))
     plan = pool.plan(NOW, MANY)
-    served = sorted(each.task_id for each in plan.assignments)
+    served = sorted(assignment.task_id for assignment in plan.assignments)
     assert served == ["a0", "a1", "b0", "b1", "b2", "b3"]
     assert [waiting.reason.code for waiting in plan.waiting.values()] == ["quota"]
-    first = next(each for each in plan.assignments if each.task_id == "a0")
+    first = next(assignment for assignment in plan.assignments if assignment.task_id == "a0")
     attempt = running(first, ALICE, NOW + 1)
     pool.put_running(attempt, NOW)
     pool.give(attempt, NOW)
-    assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["a2"]
+    assert [assignment.task_id for assignment in pool.plan(NOW, MANY).assignments] == ["a2"]
 
 
 def test_who_can_not_pay_waits_with_that_reason() -> None:
@@ -139,8 +139,8 @@ def test_who_can_not_pay_waits_with_that_reason() -> None:
     assert plan.assignments == ()
     assert [waiting.reason.code for waiting in plan.waiting.values()] == ["credit"]
     pool.put_account(AccountShare(ALICE, available_micro=1_000_000))
-    (given,) = pool.plan(NOW, MANY).assignments
-    assert given.hold_micro == 1_000_000
+    (assignment,) = pool.plan(NOW, MANY).assignments
+    assert assignment.hold_micro == 1_000_000
 
 
 def test_the_same_credit_is_not_spent_twice() -> None:
@@ -159,7 +159,7 @@ def test_who_can_not_pay_the_best_node_gets_a_cheaper_one() -> None:
     pool.put_node(node("n2", gpu("g2", price_micro_per_hour=900_000), free_cores=1))
     pool.put_account(AccountShare(ALICE, available_micro=10))
     pool.put_task(task("t1"))
-    assert [each.node_id for each in pool.plan(NOW, MANY).assignments] == ["n1"]
+    assert [assignment.node_id for assignment in pool.plan(NOW, MANY).assignments] == ["n1"]
 
 
 def test_a_gang_stands_on_several_nodes_or_on_none() -> None:
@@ -169,20 +169,25 @@ def test_a_gang_stands_on_several_nodes_or_on_none() -> None:
     pool.put_task(task("t1", nodes=2, device_count=4))
     pool.put_task(task("t2", device_count=4, submitted_at=NOW))
     plan = pool.plan(NOW, MANY)
-    assert [(each.task_id, each.node_id) for each in plan.assignments] == [("t2", "n1")]
+    assert [(assignment.task_id, assignment.node_id) for assignment in plan.assignments] == [
+        ("t2", "n1")
+    ]
     pool.put_node(node_with("n1", 4))
     pool.put_node(node_with("n3", 4))
     gang = pool.plan(NOW, MANY).assignments
-    assert sorted((each.task_id, each.node_id) for each in gang) == [("t1", "n1"), ("t1", "n3")]
+    assert sorted((assignment.task_id, assignment.node_id) for assignment in gang) == [
+        ("t1", "n1"),
+        ("t1", "n3"),
+    ]
 
 
 def test_an_array_is_granted_in_ranges_to_all_that_have_room() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 2))
     pool.put_task(task("t1", pending=(ItemRange(0, 100),), expected_seconds=0.5))
-    given = pool.plan(NOW, MANY).assignments
-    assert [each.items for each in given] == [ItemRange(0, 10), ItemRange(10, 20)]
-    assert pool.task(given[0].task_id) == task(
+    assignments = pool.plan(NOW, MANY).assignments
+    assert [assignment.items for assignment in assignments] == [ItemRange(0, 10), ItemRange(10, 20)]
+    assert pool.task(assignments[0].task_id) == task(
         "t1", pending=(ItemRange(20, 100),), expected_seconds=0.5
     )
 
@@ -191,8 +196,12 @@ def test_an_array_is_gone_when_nothing_of_it_is_pending() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 8))
     pool.put_task(task("t1", pending=(ItemRange(0, 1), ItemRange(5, 7)), expected_seconds=60.0))
-    given = pool.plan(NOW, MANY).assignments
-    assert [each.items for each in given] == [ItemRange(0, 1), ItemRange(5, 6), ItemRange(6, 7)]
+    assignments = pool.plan(NOW, MANY).assignments
+    assert [assignment.items for assignment in assignments] == [
+        ItemRange(0, 1),
+        ItemRange(5, 6),
+        ItemRange(6, 7),
+    ]
     assert pool.waiting_count == 0
 
 
@@ -201,9 +210,9 @@ def test_a_range_is_cut_to_what_the_account_can_hold() -> None:
     pool.put_node(node("n1", gpu("g1", price_micro_per_hour=3600)))
     pool.put_account(AccountShare(ALICE, available_micro=35))
     pool.put_task(task("t1", pending=(ItemRange(0, 100),), expected_seconds=0.1, run_seconds=10.0))
-    (given,) = pool.plan(NOW, MANY).assignments
-    assert given.items == ItemRange(0, 3)
-    assert given.hold_micro == 30
+    (assignment,) = pool.plan(NOW, MANY).assignments
+    assert assignment.items == ItemRange(0, 3)
+    assert assignment.hold_micro == 30
 
 
 def test_who_has_nodes_for_its_own_tasks_gets_them() -> None:
@@ -212,7 +221,7 @@ def test_who_has_nodes_for_its_own_tasks_gets_them() -> None:
     pool.put_task(task("a1"))
     assert pool.plan(NOW, MANY).assignments == ()
     pool.put_task(task("b1", account_id=BOB))
-    assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["b1"]
+    assert [assignment.task_id for assignment in pool.plan(NOW, MANY).assignments] == ["b1"]
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
@@ -233,7 +242,7 @@ def test_the_same_calls_give_the_same_plans(order: str) -> None:
                     expected_seconds=float(1 + number % 5),
                 )
             )
-        return [pool.plan(NOW + each, 3).assignments for each in range(6)]
+        return [pool.plan(NOW + seconds, 3).assignments for seconds in range(6)]
 
     assert plans() == plans()
 
@@ -246,23 +255,25 @@ def test_a_line_without_room_is_not_looked_at_until_there_is_some(
     for number in range(50):
         pool.put_task(task(f"t{number:02}", submitted_at=NOW))
     pool.plan(NOW, MANY)
-    looks: list[WaitingTask] = []
+    lookups: list[WaitingTask] = []
     find = pool._placer.find
 
     def watched(
-        wanted: WaitingTask, account: SchedulerAccount, now: float
+        waiting_task: WaitingTask, account: SchedulerAccount, now: float
     ) -> TaskPlacement | BlockReason:
-        looks.append(wanted)
-        return find(wanted, account, now)
+        lookups.append(waiting_task)
+        return find(waiting_task, account, now)
 
     monkeypatch.setattr(pool._placer, "find", watched)
     for number in range(50, 60):
         pool.put_task(task(f"t{number}", submitted_at=NOW))
         pool.put_task(task(f"b{number}", account_id=BOB, submitted_at=NOW + 1))
     pool.plan(NOW + 1, MANY)
-    assert looks == []
+    assert lookups == []
     pool.put_node(node_with("n2", 1))
-    assert [each.node_id for each in pool.plan(NOW + 2, MANY).assignments] == [NodeId("n2")]
+    assert [assignment.node_id for assignment in pool.plan(NOW + 2, MANY).assignments] == [
+        NodeId("n2")
+    ]
 
 
 def test_halts_have_a_reason_each() -> None:
@@ -280,8 +291,8 @@ def test_a_task_that_is_put_again_takes_its_own_place() -> None:
         pool.put_task(task("t1", pending=(ItemRange(0, end),), submitted_at=NOW))
         pool.put_task(task("t2", pending=(ItemRange(0, end),), submitted_at=NOW))
     pool.put_node(node_with("n1", 1))
-    (given,) = pool.plan(NOW, 1).assignments
-    assert (given.task_id, given.items) == ("t1", ItemRange(0, 1))
+    (assignment,) = pool.plan(NOW, 1).assignments
+    assert (assignment.task_id, assignment.items) == ("t1", ItemRange(0, 1))
     assert pool.waiting_count == 2
 
 
@@ -296,8 +307,8 @@ def test_who_comes_after_a_line_was_left_empty_is_still_explained() -> None:
     pool.drop_task(TaskId("gone"))
     pool.put_task(task("there"))
     pool.plan(NOW + 1, 10)
-    explained = pool.explain(TaskId("there"), NOW + 2)
-    assert explained is not None and explained.reason.code == "credit"
+    explanation = pool.explain(TaskId("there"), NOW + 2)
+    assert explanation is not None and explanation.reason.code == "credit"
 
 
 def test_a_slice_looks_at_a_bounded_number_of_lines_and_the_rest_has_its_turn() -> None:
@@ -310,7 +321,7 @@ def test_a_slice_looks_at_a_bounded_number_of_lines_and_the_rest_has_its_turn() 
     pool.put_node(small)
     plans = [pool.plan(NOW + 1, 200) for _ in range(6)]
     assert [plan.is_complete for plan in plans] == [False, False, False, False, False, True]
-    assert [each.task_id for plan in plans for each in plan.assignments] == ["t2999"]
+    assert [assignment.task_id for plan in plans for assignment in plan.assignments] == ["t2999"]
 
 
 def test_who_is_tried_again_has_a_turn_also_when_room_is_gained_all_the_time() -> None:
@@ -320,12 +331,12 @@ def test_who_is_tried_again_has_a_turn_also_when_room_is_gained_all_the_time() -
         pool.put_task(task(f"t{number:04}", memory_bytes=GIB + 3_000 - number, submitted_at=NOW))
     while not pool.plan(NOW, 200).is_complete:
         pass
-    given: list[Assignment] = []
+    assignments: list[Assignment] = []
     for second in range(10):
         pool.drop_node(small.id)
         pool.put_node(small)
-        given += pool.plan(NOW + 1 + second, 200).assignments
-    assert [each.task_id for each in given] == ["t2999"]
+        assignments += pool.plan(NOW + 1 + second, 200).assignments
+    assert [assignment.task_id for assignment in assignments] == ["t2999"]
 
 
 def test_who_has_gone_to_another_line_is_not_forgotten_with_the_old_one() -> None:
@@ -336,8 +347,8 @@ def test_who_has_gone_to_another_line_is_not_forgotten_with_the_old_one() -> Non
     pool.put_task(task("waits", expected_seconds=10_000.0))
     assert not pool.plan(NOW, 10).assignments
     pool.put_node(node_with("n0", 1))
-    (given,) = pool.plan(NOW, 10).assignments
-    assert given.task_id == "waits"
+    (assignment,) = pool.plan(NOW, 10).assignments
+    assert assignment.task_id == "waits"
 
 
 def test_a_host_that_comes_and_goes_has_nobody_elses_lines_looked_at(
@@ -347,14 +358,14 @@ def test_a_host_that_comes_and_goes_has_nobody_elses_lines_looked_at(
     for account_id in (ALICE, BOB):
         pool.put_task(task(f"of {account_id}", account_id=account_id, device_count=3))
     pool.plan(NOW, MANY)
-    looked: list[str] = []
+    looked_at: list[str] = []
     find = TaskPlacer.find
 
     def noted(
-        self: TaskPlacer, each: WaitingTask, account: SchedulerAccount, now: float
+        self: TaskPlacer, waiting_task: WaitingTask, account: SchedulerAccount, now: float
     ) -> TaskPlacement | BlockReason:
-        looked.append(each.account_id)
-        return find(self, each, account, now)
+        looked_at.append(waiting_task.account_id)
+        return find(self, waiting_task, account, now)
 
     monkeypatch.setattr(TaskPlacer, "find", noted)
     for number in range(1, 4):
@@ -362,7 +373,7 @@ def test_a_host_that_comes_and_goes_has_nobody_elses_lines_looked_at(
         pool.plan(NOW + number, MANY)
         pool.drop_node(NodeId("own"))
         pool.plan(NOW + number, MANY)
-    assert set(looked) == {BOB}
+    assert set(looked_at) == {BOB}
 
 
 def test_who_wants_a_reliable_node_gets_it_when_an_unreliable_twin_is_free_too() -> None:
@@ -375,4 +386,4 @@ def test_who_wants_a_reliable_node_gets_it_when_an_unreliable_twin_is_free_too()
         assert not pool.plan(NOW, 10).assignments
         pool.put_node(node_with(bad, 1, reliability=0.3))
         pool.put_node(node_with(good, 1))
-        assert [each.node_id for each in pool.plan(NOW + 1, 10).assignments] == [good]
+        assert [assignment.node_id for assignment in pool.plan(NOW + 1, 10).assignments] == [good]

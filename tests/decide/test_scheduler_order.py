@@ -17,17 +17,17 @@ def plan(
 ) -> SchedulerPlan:
     """The first round of a scheduler that has been told all this."""
     pool = scheduler("fair", reason_seconds=0.0)
-    for account_id in sorted({each.account_id for each in tasks}):
+    for account_id in sorted({waiting_task.account_id for waiting_task in tasks}):
         pool.put_account(AccountShare(account_id, available_micro=available_micro))
     for offered in nodes:
         pool.put_node(offered)
-    for each in tasks:
-        pool.put_task(each)
+    for waiting_task in tasks:
+        pool.put_task(waiting_task)
     return pool.plan(NOW, 10_000)
 
 
 def placed(result: SchedulerPlan) -> dict[str, str]:
-    return {each.task_id: each.node_id for each in result.assignments}
+    return {assignment.task_id: assignment.node_id for assignment in result.assignments}
 
 
 def test_higher_priority_first_then_who_came_first() -> None:
@@ -60,11 +60,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "offered", "code"), REFUSED, ids=[row[2] for row in REFUSED])
-def test_what_waits_has_its_reason(wanted: dict, offered: dict, code: str) -> None:  # type: ignore[type-arg]
-    result = plan([task(**wanted)], [node(**offered)])
+@pytest.mark.parametrize(
+    ("requirements", "offered", "code"), REFUSED, ids=[row[2] for row in REFUSED]
+)
+def test_what_waits_has_its_reason(requirements: dict, offered: dict, code: str) -> None:  # type: ignore[type-arg]
+    result = plan([task(**requirements)], [node(**offered)])
     assert not result.assignments
-    assert [each.reason.code for each in result.waiting.values()] == [code]
+    assert [waiting_group.reason.code for waiting_group in result.waiting.values()] == [code]
 
 
 def test_no_node_at_all_is_said_with_what_to_do() -> None:
@@ -73,9 +75,9 @@ def test_no_node_at_all_is_said_with_what_to_do() -> None:
 
 
 def test_a_node_without_sandbox_serves_its_owner() -> None:
-    mine = node(account_id=ALICE, own_tasks_only=True)
-    assert placed(plan([task(account_id=ALICE)], [mine]))
-    assert not placed(plan([task(account_id=BOB)], [mine]))
+    own_node = node(account_id=ALICE, own_tasks_only=True)
+    assert placed(plan([task(account_id=ALICE)], [own_node]))
+    assert not placed(plan([task(account_id=BOB)], [own_node]))
 
 
 def test_a_model_pattern_matches_any_part_in_any_case() -> None:
@@ -84,9 +86,9 @@ def test_a_model_pattern_matches_any_part_in_any_case() -> None:
 
 
 def test_elsewhere_after_a_loss_but_the_same_node_if_there_is_no_other() -> None:
-    lost = task(failed_on=frozenset({"n1"}))
-    assert placed(plan([lost], [node("n1"), node("n2")])) == {"t1": "n2"}
-    assert placed(plan([lost], [node("n1")])) == {"t1": "n1"}
+    lost_task = task(failed_on=frozenset({"n1"}))
+    assert placed(plan([lost_task], [node("n1"), node("n2")])) == {"t1": "n2"}
+    assert placed(plan([lost_task], [node("n1")])) == {"t1": "n1"}
 
 
 def test_the_cheapest_node_first() -> None:
@@ -111,7 +113,7 @@ tasks_strategy = st.lists(
         run_seconds=st.sampled_from([1.0, 3600.0]),
     ),
     max_size=12,
-    unique_by=lambda each: each.id,
+    unique_by=lambda item: item.id,
 )
 nodes_strategy = st.lists(
     st.integers(1, 4).flatmap(
@@ -125,7 +127,7 @@ nodes_strategy = st.lists(
         )
     ),
     max_size=4,
-    unique_by=lambda each: each.id,
+    unique_by=lambda item: item.id,
 )
 
 
@@ -136,17 +138,33 @@ def test_never_over_commits_and_answers_for_every_task(
     result = plan(tasks, nodes, available_micro)
     assert plan(tasks, nodes, available_micro) == result, "the same input gives the same plan"
     assert result.is_complete
-    assert sum(each.hold_micro for each in result.assignments) <= available_micro or not tasks
+    assert (
+        sum(assignment.hold_micro for assignment in result.assignments) <= available_micro
+        or not tasks
+    )
     _check_capacity(nodes, result)
 
 
 def _check_capacity(nodes: list[FreeNode], result: SchedulerPlan) -> None:
     for offered in nodes:
-        mine = [each for each in result.assignments if each.node_id == offered.id]
-        wanted = [each.requirements for each in mine]
-        assert sum(each.cores for each in wanted) <= offered.free_cores
-        assert sum(each.memory_bytes for each in wanted) <= offered.free_memory_bytes
-        assert sum(each.disk_bytes for each in wanted) <= offered.free_disk_bytes
+        assignments = [
+            assignment for assignment in result.assignments if assignment.node_id == offered.id
+        ]
+        node_requirements = [assignment.requirements for assignment in assignments]
+        assert sum(requirement.cores for requirement in node_requirements) <= offered.free_cores
+        assert (
+            sum(requirement.memory_bytes for requirement in node_requirements)
+            <= offered.free_memory_bytes
+        )
+        assert (
+            sum(requirement.disk_bytes for requirement in node_requirements)
+            <= offered.free_disk_bytes
+        )
         for device in offered.devices:
-            shares = [s.milli for each in mine for s in each.shares if s.device_id == device.id]
+            shares = [
+                s.milli
+                for assignment in assignments
+                for s in assignment.shares
+                if s.device_id == device.id
+            ]
             assert sum(shares) <= device.free_milli

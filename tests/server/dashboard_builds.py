@@ -15,8 +15,8 @@ def built_files(mark: str) -> dict[str, bytes]:
     name = f"assets/index-{hashlib.sha256(script).hexdigest()[:8]}.js"
     page = f'<!doctype html><title>{mark}</title><script type="module" src="/{name}"></script>'
     plain = {"index.html": page.encode(), name: script}
-    packed = {f"{each}.gz": gzip.compress(data, mtime=0) for each, data in plain.items()}
-    return {**plain, **packed, **{f"{each}.br": b"br " + data for each, data in plain.items()}}
+    packed = {f"{name}.gz": gzip.compress(data, mtime=0) for name, data in plain.items()}
+    return {**plain, **packed, **{f"{name}.br": b"br " + data for name, data in plain.items()}}
 
 
 def script_path(mark: str) -> str:

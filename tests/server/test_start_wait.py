@@ -16,24 +16,24 @@ class Announced(list[str]):
 
 def failing(times: int, error: Exception) -> Callable[[], Awaitable[None]]:
     """A service that is there after so many checks."""
-    left = times
+    failures_left = times
 
     async def check() -> None:
-        nonlocal left
-        left -= 1
-        if left >= 0:
+        nonlocal failures_left
+        failures_left -= 1
+        if failures_left >= 0:
             raise error
 
     return check
 
 
 async def test_it_is_repeated_until_the_service_is_there_and_announced_once() -> None:
-    announced = Announced()
-    wait = StartWait(60, asyncio.Event(), announced.add)
+    announcements = Announced()
+    wait = StartWait(60, asyncio.Event(), announcements.add)
     await wait.until_available("Redis", failing(2, Unavailable("away")))
-    assert announced == ["Redis: away"]
+    assert announcements == ["Redis: away"]
     await wait.until_available("Redis", failing(0, Unavailable("away")))
-    assert announced == ["Redis: away"], "what is there is not worth a word"
+    assert announcements == ["Redis: away"], "what is there is not worth a word"
 
 
 async def test_permanent_errors_are_not_waited_for() -> None:
@@ -44,9 +44,9 @@ async def test_permanent_errors_are_not_waited_for() -> None:
 
 async def test_the_time_is_limited() -> None:
     wait = StartWait(0.1, asyncio.Event(), Announced().add)
-    with pytest.raises(Unavailable, match=r"away. The server waited 0.1 s for it.") as caught:
+    with pytest.raises(Unavailable, match=r"away. The server waited 0.1 s for it.") as error_info:
         await wait.until_available("Redis", failing(1_000_000, Unavailable("away.", "Start it.")))
-    assert caught.value.hint == "Start it."
+    assert error_info.value.hint == "Start it."
 
 
 async def test_a_stop_ends_a_check_that_never_ends_and_the_check_is_over() -> None:

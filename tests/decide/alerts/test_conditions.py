@@ -105,7 +105,7 @@ def test_a_queue_is_stalled_when_nothing_can_start_what_waits(
 def test_requests_are_counted_over_all_instances(
     counts: list[RequestCounts], expected: list[AlertName]
 ) -> None:
-    readings = tuple(InstanceReading(f"a:{n}", each) for n, each in enumerate(counts))
+    readings = tuple(InstanceReading(f"a:{n}", count) for n, count in enumerate(counts))
     assert names(instances=readings) == expected
 
 
@@ -115,8 +115,8 @@ def test_disks_and_certificates_are_of_instances() -> None:
     ending = InstanceReading("c:1", certificate_ends_at=NOW + 5 * DAY)
     ended = InstanceReading("d:1", certificate_ends_at=NOW - DAY)
     good = InstanceReading("e:1", certificate_ends_at=NOW + 15 * DAY)
-    found = conditions(instances=(low, full, ending, ended, good))
-    assert [condition.detail for condition in found] == [
+    found_conditions = conditions(instances=(low, full, ending, ended, good))
+    assert [condition.detail for condition in found_conditions] == [
         "a:1 has 1 MiB left on its disk.",
         "The disk of the database is full, as b:1 reports.",
         "The certificate of c:1 ends in 5 d 0 h.",
@@ -125,14 +125,14 @@ def test_disks_and_certificates_are_of_instances() -> None:
 
 
 def test_violations_are_of_the_ledger_or_of_the_rest_once_for_each_subject() -> None:
-    found = conditions(
+    found_conditions = conditions(
         violations=(
             Violation("node_1", "node_1 is wrong"),
             Violation("node_1", "node_1 is very wrong"),
             Violation("account_1", "account_1 has a negative balance", is_of_ledger=True),
         )
     )
-    assert {(each.name, each.detail) for each in found} == {
+    assert {(condition.name, condition.detail) for condition in found_conditions} == {
         (AlertName.INVARIANT_VIOLATED, "node_1 is wrong."),
         (AlertName.LEDGER_IMBALANCE, "account_1 has a negative balance."),
     }
@@ -140,9 +140,9 @@ def test_violations_are_of_the_ledger_or_of_the_rest_once_for_each_subject() -> 
 
 def test_an_epoch_that_is_not_closed_and_rewards_that_are_not_paid() -> None:
     assert names(rewards=RewardsReading(7, 300.0, 8 * 86_400.0, 1, 5)) == []
-    (late,) = conditions(rewards=RewardsReading(7, 301.0))
-    assert late.name is AlertName.EPOCH_LATE
-    assert late.detail == "Epoch 7 has been over for 5 min 1 s, and is not closed."
+    (late_epoch,) = conditions(rewards=RewardsReading(7, 301.0))
+    assert late_epoch.name is AlertName.EPOCH_LATE
+    assert late_epoch.detail == "Epoch 7 has been over for 5 min 1 s, and is not closed."
     unpaid = RewardsReading(7, 0.0, 9 * 86_400.0, 2, 1_500_000)
     (unpaid_condition,) = conditions(rewards=unpaid)
     assert unpaid_condition.name is AlertName.PAYOUT_LATE
@@ -174,6 +174,8 @@ def test_a_contract_that_stopped_and_one_that_is_late() -> None:
     assert (stopped.name, stopped.detail) == (AlertName.PAYOUTS_STOPPED, "A reorganisation.")
     assert names(contracts=(replace(fine, unpaid_claims=1),)) == [AlertName.PAYOUTS_STOPPED]
     waiting = replace(fine, waits_because="it is paused", waits_since=NOW - timedelta(hours=7))
-    (late,) = conditions(contracts=(waiting,))
-    assert late.name is AlertName.PAYOUT_STUCK
-    assert late.detail == "A payout by 0x1 on chain 1 has waited for 7 h 0 min: it is paused."
+    (late_payout,) = conditions(contracts=(waiting,))
+    assert late_payout.name is AlertName.PAYOUT_STUCK
+    assert (
+        late_payout.detail == "A payout by 0x1 on chain 1 has waited for 7 h 0 min: it is paused."
+    )

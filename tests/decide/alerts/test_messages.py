@@ -25,7 +25,7 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def lost(number: int, fired: float = 10, told: float | None = None) -> Alert:
+def lost(number: int, fired: float = 10, notified: float | None = None) -> Alert:
     node = NodeId(f"node_{number}")
     return Alert(
         AlertName.NODE_LOST,
@@ -34,7 +34,7 @@ def lost(number: int, fired: float = 10, told: float | None = None) -> Alert:
         f"{node} is silent.",
         ago(fired + 300),
         ago(fired),
-        notified_at=None if told is None else ago(told),
+        notified_at=None if notified is None else ago(notified),
         node_id=node,
         id=number,
     )
@@ -77,20 +77,22 @@ def test_another_kind_of_alert_is_another_message() -> None:
 
 
 def test_what_was_told_is_told_again_after_the_repeat_interval_only() -> None:
-    assert due(lost(1, fired=9_000, told=9_000)) == []
-    (message,) = due(lost(1, fired=20_000, told=14_400), lost(2, fired=9_000, told=9_000))
+    assert due(lost(1, fired=9_000, notified=9_000)) == []
+    (message,) = due(lost(1, fired=20_000, notified=14_400), lost(2, fired=9_000, notified=9_000))
     assert (message.kind, message.title) == (MessageKind.REPEATED, "Potluck: Still: 2 nodes lost")
 
 
 def test_the_end_is_told_if_the_beginning_was() -> None:
-    (message,) = due(resolved(lost(1, fired=99, told=80)), resolved(lost(2, fired=99, told=80), 1))
+    (message,) = due(
+        resolved(lost(1, fired=99, notified=80)), resolved(lost(2, fired=99, notified=80), 1)
+    )
     assert (message.kind, message.title) == (
         MessageKind.RESOLVED,
         "Potluck: Resolved: 2 nodes lost",
     )
     assert due(resolved(lost(1, fired=20))) == []
-    told = replace(resolved(lost(1, fired=99, told=80)), resolve_notified_at=ago(1))
-    assert due(told) == []
+    told_alert = replace(resolved(lost(1, fired=99, notified=80)), resolve_notified_at=ago(1))
+    assert due(told_alert) == []
 
 
 def test_a_silence_covers_an_alert_a_subject_or_a_node_until_its_end() -> None:
@@ -114,6 +116,6 @@ def test_a_silence_covers_an_alert_a_subject_or_a_node_until_its_end() -> None:
 
 def test_quiet_hours_hold_back_what_is_not_critical() -> None:
     disk = replace(lost(2), name=AlertName.DISK_LOW, subject="a:1")
-    (message,) = due(lost(1), disk, resolved(lost(3, fired=99, told=80)), quiet=True)
+    (message,) = due(lost(1), disk, resolved(lost(3, fired=99, notified=80)), quiet=True)
     assert message.name is AlertName.DISK_LOW
     assert len(due(lost(1, fired=30_000))) == 1, "and in the morning it is told"

@@ -28,7 +28,7 @@ class History:
         self, seconds: float, *conditions: Condition, watched: set[AlertName] = ALL
     ) -> list[AlertState]:
         """The states of alerts that changed."""
-        active = [each for each in self.alerts.values() if each.state is not AlertState.RESOLVED]
+        active = [alert for alert in self.alerts.values() if alert.state is not AlertState.RESOLVED]
         step = advance(active, conditions, watched, self._holds, after(seconds))
         for alert in step.dropped:
             assert alert.id is not None

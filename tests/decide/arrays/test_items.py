@@ -45,27 +45,27 @@ def outcome(item: int, reason: EndReason = EndReason.COMPLETED) -> ItemOutcome:
 @given(st.sets(st.integers(0, 50)))
 def test_ranges_hold_the_same_items_in_as_few_as_possible(items: set[int]) -> None:
     ranges = to_ranges(items)
-    assert {item for each in ranges for item in range(each.start, each.end)} == items
-    assert all(one.end < other.start for one, other in pairwise(ranges))
+    assert {item for range_ in ranges for item in range(range_.start, range_.end)} == items
+    assert all(range_.end < other.start for range_, other in pairwise(ranges))
 
 
 @given(
     remaining=st.sets(st.integers(0, 20)),
-    told=st.lists(st.tuples(st.integers(0, 25), st.booleans()), max_size=40),
+    items=st.lists(st.tuples(st.integers(0, 25), st.booleans()), max_size=40),
     before=st.dictionaries(st.integers(0, 20), st.integers(1, 3)),
     max_attempts=st.integers(1, 4),
 )
 def test_each_item_that_was_left_to_do_counts_once(
-    remaining: set[int], told: list[tuple[int, bool]], before: dict[int, int], max_attempts: int
+    remaining: set[int], items: list[tuple[int, bool]], before: dict[int, int], max_attempts: int
 ) -> None:
     outcomes = [
         outcome(item, EndReason.COMPLETED if is_good else EndReason.EXIT_STATUS)
-        for item, is_good in told
+        for item, is_good in items
     ]
     held = HeldRange(to_ranges(remaining), max_attempts, pending_pieces=0, most_seconds=1000.0)
     accepted = accept_outcomes(outcomes, held, before)
-    first = {item: is_good for item, is_good in reversed(told) if item in remaining}
-    final = {each.item for each in accepted.failures if each.is_final}
+    first = {item: is_good for item, is_good in reversed(items) if item in remaining}
+    final = {failure.item for failure in accepted.failures if failure.is_final}
     assert _items(accepted.done) == set(first)
     assert accepted.succeeded == sum(first.values())
     assert _items(accepted.again) | final == {item for item, good in first.items() if not good}
@@ -80,38 +80,38 @@ def test_each_item_that_was_left_to_do_counts_once(
 
 @given(
     remaining=st.sets(st.integers(0, 20)),
-    told=st.lists(st.tuples(st.integers(0, 22), st.integers(1, 8)), max_size=12),
+    spans=st.lists(st.tuples(st.integers(0, 22), st.integers(1, 8)), max_size=12),
 )
 def test_what_was_returned_together_counts_as_a_whole_or_not_at_all(
-    remaining: set[int], told: list[tuple[int, int]]
+    remaining: set[int], spans: list[tuple[int, int]]
 ) -> None:
-    runs = [ReturnedItems(start, start + length, 1.0, Value()) for start, length in told]
-    left, counted = set(remaining), list[int]()
-    found = find_counted_runs(runs, to_ranges(remaining))
+    runs = [ReturnedItems(start, start + length, 1.0, Value()) for start, length in spans]
+    remaining_items, counted = set(remaining), list[int]()
+    counted_runs = find_counted_runs(runs, to_ranges(remaining))
     for place, run in enumerate(runs):
         items = set(range(run.start, run.end))
-        if items <= left:
+        if items <= remaining_items:
             counted.append(place)
-        elif items & left:
-            assert found is None
+        elif items & remaining_items:
+            assert counted_runs is None
             return
-        left -= items
-    assert found == CountedRuns(tuple(counted), to_ranges(left))
+        remaining_items -= items
+    assert counted_runs == CountedRuns(tuple(counted), to_ranges(remaining_items))
 
 
 def test_many_runs_are_sorted_out_quickly() -> None:
     """A node chooses what it tells; it is done in the server's event loop."""
     remaining = to_ranges(range(1, 10_000, 2))
-    told = [*range(0, 1_000, 2), *range(9_001, 10_000, 2)]
-    runs = [ReturnedItems(item, item + 1, 1.0, Value()) for item in told]
-    began = time.process_time()
-    found = find_counted_runs(runs, remaining)
-    assert time.process_time() - began < 0.1
-    assert found == CountedRuns(tuple(range(500, 1_000)), remaining[:4_500])
+    items = [*range(0, 1_000, 2), *range(9_001, 10_000, 2)]
+    runs = [ReturnedItems(item, item + 1, 1.0, Value()) for item in items]
+    started = time.process_time()
+    counted_runs = find_counted_runs(runs, remaining)
+    assert time.process_time() - started < 0.1
+    assert counted_runs == CountedRuns(tuple(range(500, 1_000)), remaining[:4_500])
 
 
 @pytest.mark.parametrize(
-    ("told", "most", "counted"),
+    ("seconds_each", "most", "counted"),
     [
         ([1.0, 2.0], 10.0, 3.0),  # there was time for it
         ([1e9, 2.0], 10.0, 10.0),  # whoever says so, they took no longer than that
@@ -119,15 +119,17 @@ def test_many_runs_are_sorted_out_quickly() -> None:
     ],
 )
 def test_items_take_no_longer_than_there_was_time(
-    told: list[float], most: float, counted: float
+    seconds_each: list[float], most: float, counted: float
 ) -> None:
     held = HeldRange((ItemRange(0, 9),), 1, pending_pieces=0, most_seconds=most)
-    outcomes = [replace(outcome(item), run_seconds=seconds) for item, seconds in enumerate(told)]
+    outcomes = [
+        replace(outcome(item), run_seconds=seconds) for item, seconds in enumerate(seconds_each)
+    ]
     assert accept_outcomes(outcomes, held, {}).run_seconds == counted
 
 
 def _items(ranges: tuple[ItemRange, ...]) -> set[int]:
-    return {item for each in ranges for item in range(each.start, each.end)}
+    return {item for range_ in ranges for item in range(range_.start, range_.end)}
 
 
 ENDS = [
@@ -165,9 +167,9 @@ ENDS = [
 
 @pytest.mark.parametrize("row", ENDS, ids=[f"{row[0]}-{row[5]}-{i}" for i, row in enumerate(ENDS)])
 def test_what_becomes_of_the_array(row: tuple) -> None:  # type: ignore[type-arg]
-    reason, array, failures, losses, nodes_lost, state, told = row
+    reason, array, failures, losses, nodes_lost, state, end_reason = row
     end = decide_after_range(reason, History(failures, losses, nodes_lost, 1), array, NOW, CALM)
-    assert (end.next.state, end.next.reason) == (state, told)
+    assert (end.next.state, end.next.reason) == (state, end_reason)
     assert end.back == array.remaining
     assert end.given_up is None
 
@@ -209,5 +211,5 @@ def test_a_lost_range_keeps_nobody_waiting_while_others_work() -> None:
         (EndReason.DECLINED, busy, 1),
         (EndReason.PREPARE_FAILED, busy, 1),
     ]:
-        until = decide_after_range(reason, history, array, NOW, CALM).next.not_before
-        assert until == (None if seconds is None else NOW + timedelta(seconds=seconds)), reason
+        not_before = decide_after_range(reason, history, array, NOW, CALM).next.not_before
+        assert not_before == (None if seconds is None else NOW + timedelta(seconds=seconds)), reason

@@ -35,9 +35,9 @@ def test_what_is_only_expected_to_be_quick_is_cut_evenly(slots: int) -> None:
     """If it is not, all slots are at work on it, and none has more than its part."""
     array, sizes = task("t1", pending=(ItemRange(0, 5_000),)), []
     for workers in range(slots):
-        taken = next_range(array, ArraySpeed(1e-6, None, workers, slots=slots))
-        array = task("t1", pending=remove_range(array, taken))
-        sizes.append(len(taken))
+        next_items = next_range(array, ArraySpeed(1e-6, None, workers, slots=slots))
+        array = task("t1", pending=remove_range(array, next_items))
+        sizes.append(len(next_items))
     assert not array.pending
     assert max(sizes) - min(sizes) <= 1
 
@@ -58,8 +58,8 @@ def test_an_expectation_gives_no_more_than_what_was_seen_would() -> None:
 @pytest.mark.parametrize("item_seconds", [0.001, 0.05, 0.4, 1.0, 3.0])
 def test_a_range_is_two_to_ten_seconds_of_work(item_seconds: float) -> None:
     array = task("t1", pending=(ItemRange(0, 1_000_000),))
-    taken = next_range(array, ArraySpeed(item_seconds, None, 4))
-    assert 2.0 <= len(taken) * item_seconds <= 10.0
+    next_items = next_range(array, ArraySpeed(item_seconds, None, 4))
+    assert 2.0 <= len(next_items) * item_seconds <= 10.0
 
 
 def test_a_slow_node_gets_fewer() -> None:
@@ -77,8 +77,8 @@ def test_who_claims_to_be_quick_beyond_belief_gets_a_little_more_than_others() -
 
 def test_near_the_end_ranges_shrink() -> None:
     sizes = [
-        len(next_range(task("t1", pending=(ItemRange(0, left),)), ArraySpeed(0.1, None, 5)))
-        for left in (10_000, 400, 100, 20, 1)
+        len(next_range(task("t1", pending=(ItemRange(0, count),)), ArraySpeed(0.1, None, 5)))
+        for count in (10_000, 400, 100, 20, 1)
     ]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 50 and sizes[2] == 10 and sizes[-1] == 1
@@ -89,23 +89,23 @@ def test_near_the_end_ranges_shrink() -> None:
 def test_ten_thousand_cheap_items_are_a_few_leases(item_seconds: float, workers: int) -> None:
     array, ranges = task("t1", pending=(ItemRange(0, 10_000),)), 0
     while array.pending:
-        known = None if ranges < workers else item_seconds
-        taken = next_range(array, ArraySpeed(known, known, workers))
-        array, ranges = task("t1", pending=remove_range(array, taken)), ranges + 1
+        speed = None if ranges < workers else item_seconds
+        next_items = next_range(array, ArraySpeed(speed, speed, workers))
+        array, ranges = task("t1", pending=remove_range(array, next_items)), ranges + 1
     assert ranges <= 8
 
 
-@pytest.mark.parametrize(("left", "count"), [(400, 20), (40, 5), (5, 5), (3, 3)])
-def test_what_is_done_in_a_moment_is_not_cut_smaller(left: int, count: int) -> None:
-    array = task("t1", pending=(ItemRange(0, left),))
+@pytest.mark.parametrize(("remaining", "count"), [(400, 20), (40, 5), (5, 5), (3, 3)])
+def test_what_is_done_in_a_moment_is_not_cut_smaller(remaining: int, count: int) -> None:
+    array = task("t1", pending=(ItemRange(0, remaining),))
     assert len(next_range(array, ArraySpeed(0.01, 0.01, 10))) == count
 
 
 def test_a_range_has_no_gap() -> None:
     array = task("t1", pending=(ItemRange(3, 5), ItemRange(9, 99)))
-    taken = next_range(array, ArraySpeed(0.1, None, 0))
-    assert taken == ItemRange(3, 5)
-    assert remove_range(array, taken) == (ItemRange(9, 99),)
+    next_items = next_range(array, ArraySpeed(0.1, None, 0))
+    assert next_items == ItemRange(3, 5)
+    assert remove_range(array, next_items) == (ItemRange(9, 99),)
 
 
 def test_who_is_far_slower_than_all_the_rest_together_gets_none() -> None:
@@ -117,14 +117,14 @@ def test_who_is_far_slower_than_all_the_rest_together_gets_none() -> None:
 
 def test_where_all_has_failed_so_far_little_is_tried_and_not_the_same_again() -> None:
     array = task("t1", pending=(ItemRange(0, 10), ItemRange(20, 1000)))
-    taken = next_range(array, ArraySpeed(0.001, 0.001, 4, in_vain=1))
-    assert taken == ItemRange(994, 999)
-    left = (ItemRange(0, 10), ItemRange(20, 994), ItemRange(999, 1000))
-    assert remove_range(array, taken) == left
+    next_items = next_range(array, ArraySpeed(0.001, 0.001, 4, in_vain=1))
+    assert next_items == ItemRange(994, 999)
+    remaining = (ItemRange(0, 10), ItemRange(20, 994), ItemRange(999, 1000))
+    assert remove_range(array, next_items) == remaining
     assert next_range(array, ArraySpeed(0.001, 0.001, 4, in_vain=6)) == ItemRange(989, 994)
-    few = task("t1", pending=(ItemRange(0, 10), ItemRange(998, 1000)))
-    assert next_range(few, ArraySpeed(0.001, 0.001, 0, in_vain=99)) == ItemRange(998, 999)
-    assert remove_range(few, ItemRange(998, 1000)) == (ItemRange(0, 10),)
+    small_array = task("t1", pending=(ItemRange(0, 10), ItemRange(998, 1000)))
+    assert next_range(small_array, ArraySpeed(0.001, 0.001, 0, in_vain=99)) == ItemRange(998, 999)
+    assert remove_range(small_array, ItemRange(998, 1000)) == (ItemRange(0, 10),)
 
 
 def test_where_enough_has_failed_no_more_is_tried_while_others_are_at_work() -> None:
@@ -144,14 +144,14 @@ class _Pieces(tuple[ItemRange, ...]):
 
 
 def test_many_pieces_are_not_counted_for_each_node_anew() -> None:
-    pieces = _Pieces(ItemRange(2 * each, 2 * each + 1) for each in range(1000))
+    pieces = _Pieces(ItemRange(2 * number, 2 * number + 1) for number in range(1000))
     array = task("t1", pending=pieces, expected_seconds=1.0)
     live = RunningWork(Timetable(60.0))
-    given = Assignment(array.id, NodeId("n1"), (), array.requirements, array.limits, 0, 0)
-    live.expect(array, given, SchedulerAccount(array.account_id), 0.0)
+    assignment = Assignment(array.id, NodeId("n1"), (), array.requirements, array.limits, 0, 0)
+    live.expect(array, assignment, SchedulerAccount(array.account_id), 0.0)
     speeds = NodeSpeeds(live)
-    seen = {NodeId(f"n{number}"): ArrayProgress(1.0) for number in range(64)}
-    speeds.observe(array.id, {**seen, NodeId("slow"): ArrayProgress(1e6)})
+    progress = {NodeId(f"n{number}"): ArrayProgress(1.0) for number in range(64)}
+    speeds.observe(array.id, {**progress, NodeId("slow"): ArrayProgress(1e6)})
     assert speeds.unfit(array) == {"slow"}
     assert _Pieces.looks == 1
 
@@ -171,8 +171,8 @@ def test_a_range_is_always_some_of_what_is_pending(
     left: int, item_seconds: float | None, here: float | None, workers: int
 ) -> None:
     array = task("t1", pending=(ItemRange(7, 7 + left),))
-    taken = next_range(array, ArraySpeed(item_seconds, here, workers))
-    assert taken.start == 7 and 1 <= len(taken) <= left
+    next_items = next_range(array, ArraySpeed(item_seconds, here, workers))
+    assert next_items.start == 7 and 1 <= len(next_items) <= left
 
 
 def test_the_tail_is_not_held_by_the_slow_one() -> None:
@@ -182,20 +182,20 @@ def test_the_tail_is_not_held_by_the_slow_one() -> None:
     done, seconds, now = 0, 0.0, 0.0
     idle = list(speeds)
     live: list[tuple[float, str, int]] = []
-    seen: dict[str, float] = {}
+    node_seconds: dict[str, float] = {}
     finished: dict[str, float] = {}
     while array.pending or live:
         for name in list(idle):
-            pace = ArraySpeed(seconds / done if done else None, seen.get(name), len(live))
+            pace = ArraySpeed(seconds / done if done else None, node_seconds.get(name), len(live))
             if not array.pending or is_unfit(pending_items(array), pace):
                 continue
-            taken = next_range(array, pace)
+            next_items = next_range(array, pace)
             idle.remove(name)
-            heapq.heappush(live, (now + len(taken) * speeds[name], name, len(taken)))
-            array = task("t1", pending=remove_range(array, taken))
+            heapq.heappush(live, (now + len(next_items) * speeds[name], name, len(next_items)))
+            array = task("t1", pending=remove_range(array, next_items))
         now, name, count = heapq.heappop(live)
         done, seconds = done + count, seconds + count * speeds[name]
-        seen[name], finished[name] = speeds[name], now
+        node_seconds[name], finished[name] = speeds[name], now
         idle.append(name)
     ideal = 10_000 / sum(1 / speed for speed in speeds.values())
     assert now <= ideal + 5.0

@@ -19,9 +19,9 @@ from tests.decide.schedulers import NOW, node_with, running, scheduler
 
 def explained(pool: Scheduler, name: str, now: float = NOW) -> Explained:
     pool.plan(now, 10_000)
-    answer = pool.explain(TaskId(name), now)
-    assert answer is not None
-    return answer
+    explanation = pool.explain(TaskId(name), now)
+    assert explanation is not None
+    return explanation
 
 
 def test_every_refusal_has_a_sentence() -> None:
@@ -44,11 +44,11 @@ def test_nodes_are_counted_by_what_they_refuse_it_for() -> None:
     pool.put_node(node("n2", cpu("c2")))
     pool.put_node(node("n3", gpu("g3", memory_bytes=8 * GIB)))
     pool.put_task(task("t1", device_kind="gpu", device_memory_bytes=24 * GIB))
-    answer = explained(pool, "t1")
-    assert answer.nodes == 3
-    assert answer.refusals == {Refusal.DEVICE_KIND: 2, Refusal.DEVICE_MEMORY: 1}
-    assert answer.reason.code == "device_kind"
-    assert answer.forecast is None
+    explanation = explained(pool, "t1")
+    assert explanation.nodes == 3
+    assert explanation.refusals == {Refusal.DEVICE_KIND: 2, Refusal.DEVICE_MEMORY: 1}
+    assert explanation.reason.code == "device_kind"
+    assert explanation.forecast is None
 
 
 def price(amount: float) -> int:
@@ -101,20 +101,22 @@ WOULD_HELP = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "nodes", "sentence"), WOULD_HELP)
-def test_what_would_have_to_change(wanted: dict, nodes: list, sentence: str) -> None:  # type: ignore[type-arg]
+@pytest.mark.parametrize(("requirements", "nodes", "sentence"), WOULD_HELP)
+def test_what_would_have_to_change(requirements: dict, nodes: list, sentence: str) -> None:  # type: ignore[type-arg]
     full = [
         node(
-            each.id,
-            *each.devices,
-            labels=each.labels,
-            reliability=each.reliability,
+            free_node.id,
+            *free_node.devices,
+            labels=free_node.labels,
+            reliability=free_node.reliability,
             memory_bytes=16 * GIB,
             disk_bytes=16 * GIB,
         )
-        for each in nodes
+        for free_node in nodes
     ]
-    assert suggest_changes(task("t1", **wanted), [(each, 1) for each in full]) == [sentence]
+    assert suggest_changes(task("t1", **requirements), [(free_node, 1) for free_node in full]) == [
+        sentence
+    ]
 
 
 def test_a_model_that_was_mistyped() -> None:
@@ -132,13 +134,13 @@ def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
         (
             node(
                 f"n{index}",
-                gpu(price_micro_per_hour=price(each)),
+                gpu(price_micro_per_hour=price(price_units)),
                 memory_bytes=16 * GIB,
                 disk_bytes=16 * GIB,
             ),
             1,
         )
-        for index, each in enumerate(prices)
+        for index, price_units in enumerate(prices)
     ]
     assert suggest_changes(task("t1", max_price_micro_per_hour=price(0.1)), kinds) == [
         "3 nodes would take it with a price ceiling of 0.30 an hour instead of 0.10."
@@ -162,8 +164,8 @@ def test_nothing_that_a_task_asks_for_brings_back_what_is_away_or_not_for_it() -
         gpu(kinds=frozenset({"container"})),
     ]
     kinds = [
-        (node(f"n{at}", each, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)
-        for at, each in enumerate(devices)
+        (node(f"n{index}", device, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)
+        for index, device in enumerate(devices)
     ]
     assert suggest_changes(task("t1", account_id=ALICE), kinds) == []
 
@@ -172,8 +174,8 @@ def test_a_price_ceiling_is_for_all_that_is_taken() -> None:
     """Half of a processor; and no digit is lost."""
     processor = cpu(price_micro_per_hour=price(3.0) + 2)
     kinds = [(node("n1", processor, cores=2, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)]
-    asked = task("t1", device_kind=None, cores=1, max_price_micro_per_hour=0)
-    assert suggest_changes(asked, kinds) == [
+    waiting_task = task("t1", device_kind=None, cores=1, max_price_micro_per_hour=0)
+    assert suggest_changes(waiting_task, kinds) == [
         "1 node would take it with a price ceiling of 1.500001 an hour instead of 0.00."
     ]
 
@@ -204,16 +206,16 @@ TWO_WALLS = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "sentence"), TWO_WALLS)
+@pytest.mark.parametrize(("requirements", "sentence"), TWO_WALLS)
 def test_where_two_things_are_in_the_way_the_nearest_nodes_are_told_of(
-    wanted: dict,  # type: ignore[type-arg]
+    requirements: dict,  # type: ignore[type-arg]
     sentence: str,
 ) -> None:
     sizes = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
     quick = node("n1", gpu("g1"), labels=frozenset({"quick"}), **sizes)
     others = [node("n2", gpu("g2"), **sizes), node("n3", gpu("g3"), own_tasks_only=True, **sizes)]
-    kinds = [(quick, 1), *((each, 1) for each in others)]
-    assert suggest_changes(task("t1", **wanted), kinds) == [sentence]
+    kinds = [(quick, 1), *((other, 1) for other in others)]
+    assert suggest_changes(task("t1", **requirements), kinds) == [sentence]
 
 
 WALLS_THAT_MEET = [
@@ -239,31 +241,34 @@ WALLS_THAT_MEET = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "sentences"), WALLS_THAT_MEET)
+@pytest.mark.parametrize(("requirements", "sentences"), WALLS_THAT_MEET)
 def test_what_is_advised_reckons_with_what_it_costs(
-    wanted: dict,  # type: ignore[type-arg]
+    requirements: dict,  # type: ignore[type-arg]
     sentences: list[str],
 ) -> None:
     sizes = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
-    there = node("n1", cpu(price_micro_per_hour=price(2)), cores=2, **sizes)
-    assert suggest_changes(task("t1", device_kind=None, **wanted), [(there, 1)]) == sentences
+    matching_node = node("n1", cpu(price_micro_per_hour=price(2)), cores=2, **sizes)
+    assert (
+        suggest_changes(task("t1", device_kind=None, **requirements), [(matching_node, 1)])
+        == sentences
+    )
 
 
 def test_several_devices_are_advised_only_as_far_as_their_price_allows() -> None:
-    devices = [gpu(f"g{each}", price_micro_per_hour=price(1)) for each in range(4)]
-    there = node("n1", *devices, memory_bytes=16 * GIB, disk_bytes=16 * GIB)
-    asked = task("t1", device_count=5, max_price_micro_per_hour=price(3))
-    assert suggest_changes(asked, [(there, 1)]) == [
+    devices = [gpu(f"g{number}", price_micro_per_hour=price(1)) for number in range(4)]
+    matching_node = node("n1", *devices, memory_bytes=16 * GIB, disk_bytes=16 * GIB)
+    waiting_task = task("t1", device_count=5, max_price_micro_per_hour=price(3))
+    assert suggest_changes(waiting_task, [(matching_node, 1)]) == [
         "1 node would take it if it requested 3 devices on one node instead of 5."
     ]
 
 
 def test_figures_that_are_nearly_the_same_are_told_apart_and_never_rounded_up() -> None:
     almost = node("n1", memory_bytes=16 * GIB - GIB // 1024, disk_bytes=16 * GIB)
-    (said,) = suggest_changes(task("t1", memory_bytes=16 * GIB), [(almost, 1)])
-    assert "15.9 GiB of memory instead of 16 GiB" in said
-    (said,) = suggest_changes(task("t1", memory_bytes=16 * GIB - 1024**2 // 2), [(almost, 1)])
-    assert "15.999 GiB of memory instead of 15.9995 GiB" in said
+    (change,) = suggest_changes(task("t1", memory_bytes=16 * GIB), [(almost, 1)])
+    assert "15.9 GiB of memory instead of 16 GiB" in change
+    (change,) = suggest_changes(task("t1", memory_bytes=16 * GIB - 1024**2 // 2), [(almost, 1)])
+    assert "15.999 GiB of memory instead of 15.9995 GiB" in change
 
 
 def test_nothing_is_advised_where_nothing_helps() -> None:
@@ -279,11 +284,11 @@ def test_more_nodes_are_spoken_of_where_some_take_it_already() -> None:
 
 def test_of_very_many_kinds_some_stand_for_all() -> None:
     kinds = [
-        (node(f"n{each}", memory_bytes=16 * GIB, disk_bytes=16 * GIB + each), 1)
-        for each in range(10 * MOST_KINDS)
+        (node(f"n{number}", memory_bytes=16 * GIB, disk_bytes=16 * GIB + number), 1)
+        for number in range(10 * MOST_KINDS)
     ]
-    (said,) = suggest_changes(task("t1", cores=64), kinds)
-    assert said == "About 10000 nodes would take it if it requested 8 cores instead of 64."
+    (change,) = suggest_changes(task("t1", cores=64), kinds)
+    assert change == "About 10000 nodes would take it if it requested 8 cores instead of 64."
 
 
 def test_what_suffices_already_needs_no_change() -> None:
@@ -305,8 +310,8 @@ def test_the_first_in_line_starts_when_something_ends() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 1))
     pool.put_task(task("t1", submitted_at=NOW))
-    (given,) = pool.plan(NOW, 1).assignments
-    pool.put_running(running(given, ALICE, NOW + 120), NOW)
+    (assignment,) = pool.plan(NOW, 1).assignments
+    pool.put_running(running(assignment, ALICE, NOW + 120), NOW)
     pool.put_task(task("t2", submitted_at=NOW))
     pool.put_task(task("t3", submitted_at=NOW + 1))
     forecast = explained(pool, "t2").forecast
@@ -322,8 +327,8 @@ def test_the_rate_of_those_like_it_tells_when_it_will_start() -> None:
     for number in range(60):
         pool.put_task(task(f"t{number:02}", submitted_at=NOW))
     for _ in range(40):
-        (given,) = pool.plan(now, 1).assignments
-        attempt = running(given, ALICE, now + 60)
+        (assignment,) = pool.plan(now, 1).assignments
+        attempt = running(assignment, ALICE, now + 60)
         pool.put_running(attempt, now)
         now += 60.0
         pool.give(attempt, now)
@@ -339,11 +344,11 @@ def test_the_rate_is_of_the_time_in_which_somebody_waited(quiet_seconds: float) 
     rates = StartRates()
     for number in range(5 if quiet_seconds else 0):
         rates.count("shape", NOW, NOW + 2 + number)
-    came = NOW + 7 + quiet_seconds
+    start = NOW + 7 + quiet_seconds
     for number in range(100):
-        rates.count("shape", came, came + number / 10)
-    each = rates.each_seconds("shape", came, came + 10)
-    assert each is not None and 0.09 < each < 0.2
+        rates.count("shape", start, start + number / 10)
+    seconds_each = rates.each_seconds("shape", start, start + 10)
+    assert seconds_each is not None and 0.09 < seconds_each < 0.2
 
 
 def test_room_that_was_free_says_nothing_about_a_line() -> None:
@@ -358,6 +363,6 @@ def test_who_can_not_pay_gets_no_forecast_and_hears_of_every_node() -> None:
     pool.put_node(node("n1", gpu("g1", price_micro_per_hour=MICRO)))
     pool.put_node(node("n2", gpu("g2", availability=Availability.PAUSED)))
     pool.put_task(task("t1"))
-    answer = explained(pool, "t1")
-    assert answer.reason.code == "credit" and answer.forecast is None
-    assert answer.refusals == {Refusal.DEVICE_AWAY: 1, Refusal.CREDIT: 1}
+    explanation = explained(pool, "t1")
+    assert explanation.reason.code == "credit" and explanation.forecast is None
+    assert explanation.refusals == {Refusal.DEVICE_AWAY: 1, Refusal.CREDIT: 1}

@@ -24,15 +24,15 @@ SIZES = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
 
 def explained(pool: Scheduler, name: str = "n1") -> NodeExplained:
     pool.plan(NOW, 10_000)
-    answer = pool.explain_node(NodeId(name))
-    assert answer is not None
-    return answer
+    explanation = pool.explain_node(NodeId(name))
+    assert explanation is not None
+    return explanation
 
 
 def with_node(*devices: Any, **changes: Any) -> tuple[Scheduler, FreeNode]:
-    pool, known = scheduler(), node("n1", *devices, **{**SIZES, **changes})
-    pool.put_node(known)
-    return pool, known
+    pool, free_node = scheduler(), node("n1", *devices, **{**SIZES, **changes})
+    pool.put_node(free_node)
+    return pool, free_node
 
 
 def price(amount: float) -> int:
@@ -161,17 +161,17 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "offered", "sentence", "change"), CASES)
+@pytest.mark.parametrize(("requirements", "offered", "sentence", "change"), CASES)
 def test_what_is_asked_for_and_what_it_has(
-    wanted: dict[str, Any], offered: dict[str, Any], sentence: str, change: str | None
+    requirements: dict[str, Any], offered: dict[str, Any], sentence: str, change: str | None
 ) -> None:
     others = {key: value for key, value in offered.items() if key != "devices"}
     pool, _ = with_node(*offered.get("devices", ()), **others)
     for name in ("t1", "t2", "t3"):
-        pool.put_task(task(name, **wanted))
-    answer = explained(pool)
-    assert (answer.sentence, answer.waiting, answer.running) == (sentence, 3, 0)
-    assert answer.changes == ([] if change is None else [change])
+        pool.put_task(task(name, **requirements))
+    explanation = explained(pool)
+    assert (explanation.sentence, explanation.waiting, explanation.running) == (sentence, 3, 0)
+    assert explanation.changes == ([] if change is None else [change])
 
 
 @pytest.mark.parametrize("availability", list(Availability)[1:])
@@ -181,13 +181,15 @@ def test_what_its_owner_has_said_comes_first(availability: Availability) -> None
     pool.put_task(task("t1"))
     for name in ("t2", "t3"):
         pool.put_task(task(name, device_kind=DeviceKind.CPU))
-    answer = explained(pool)
-    assert answer.sentence == f"It takes no new work now: {AWAY[availability]}."
-    assert [(each.code, each.tasks) for each in answer.reasons] == [
+    explanation = explained(pool)
+    assert explanation.sentence == f"It takes no new work now: {AWAY[availability]}."
+    assert [(reason.code, reason.tasks) for reason in explanation.reasons] == [
         ("device_kind", 2),
         ("device_away", 1),
     ]
-    assert answer.changes == ["If its devices took work now, it could take 1 of the waiting tasks."]
+    assert explanation.changes == [
+        "If its devices took work now, it could take 1 of the waiting tasks."
+    ]
 
 
 def test_the_reason_of_most_tasks_comes_first() -> None:
@@ -195,13 +197,16 @@ def test_the_reason_of_most_tasks_comes_first() -> None:
     for number in range(5):
         pool.put_task(task(f"poor{number}", max_price_micro_per_hour=price(0.1 * (number % 3))))
     pool.put_task(task("wide", cores=64))
-    answer = explained(pool)
-    assert [(each.code, each.tasks) for each in answer.reasons] == [("price", 5), ("cores", 1)]
-    assert answer.sentence == (
+    explanation = explained(pool)
+    assert [(reason.code, reason.tasks) for reason in explanation.reasons] == [
+        ("price", 5),
+        ("cores", 1),
+    ]
+    assert explanation.sentence == (
         "5 waiting tasks pay at most 0.00 to 0.20 an hour, but it costs 0.50."
     )
     # Half of them pay as much; with a lower price there would be more.
-    assert answer.changes[0] == (
+    assert explanation.changes[0] == (
         "At a price of 0.10 an hour for a device, it could take 3 of the waiting tasks."
     )
 
@@ -214,15 +219,15 @@ def test_nothing_is_promised_that_another_wall_forbids() -> None:
 
 def test_nothing_waits_and_what_it_does() -> None:
     pool = scheduler()
-    known = node_with("n1", 1)
-    pool.put_node(known)
+    free_node = node_with("n1", 1)
+    pool.put_node(free_node)
     assert explained(pool).sentence == "The queue is empty."
     pool.put_task(task("t1"))
-    (given,) = pool.plan(NOW, 10).assignments
-    pool.put_running(running(given, ALICE, NOW + 60), NOW)
-    answer = explained(pool)
-    assert answer.sentence == "The queue is empty. It runs 1 attempt now."
-    assert answer.running == 1
+    (assignment,) = pool.plan(NOW, 10).assignments
+    pool.put_running(running(assignment, ALICE, NOW + 60), NOW)
+    explanation = explained(pool)
+    assert explanation.sentence == "The queue is empty. It runs 1 attempt now."
+    assert explanation.running == 1
 
 
 def test_what_is_the_accounts_own_affair_is_told_as_such() -> None:
@@ -231,8 +236,8 @@ def test_what_is_the_accounts_own_affair_is_told_as_such() -> None:
     pool.put_account(AccountShare(BOB, available_micro=10**12, most_running_milli=0))
     pool.put_task(task("t1", account_id=ALICE))
     pool.put_task(task("t2", account_id=BOB))
-    answer = explained(pool)
-    assert {each.code for each in answer.reasons} == {"credit", "quota"}
+    explanation = explained(pool)
+    assert {reason.code for reason in explanation.reasons} == {"credit", "quota"}
 
 
 def test_a_node_that_is_not_planned_with_is_not_explained() -> None:
@@ -244,11 +249,11 @@ def test_of_very_many_lines_some_stand_for_all() -> None:
     count = 2 * MOST_GROUPS
     for number in range(count):
         pool.put_task(task(f"t{number:05}", cores=9, disk_bytes=2**20 + number))
-    answer = explained(pool)
-    (reason,) = answer.reasons
+    explanation = explained(pool)
+    (reason,) = explanation.reasons
     assert (reason.code, reason.tasks) == ("cores", count)
     assert reason.sentence == "About 4,000 waiting tasks need 9 cores, but it offers 8."
-    assert answer.changes == [
+    assert explanation.changes == [
         "With 9 cores instead of 8, it could take about 4,000 of the waiting tasks."
     ]
 
@@ -259,8 +264,8 @@ def test_no_more_are_told_than_wait() -> None:
     for number in range(MOST_GROUPS + 1):
         for copy in range(2 if number == 0 else 1):
             pool.put_task(task(f"t{number:05}-{copy}", cores=9, disk_bytes=2**20 + number))
-    answer = explained(pool)
-    assert answer.reasons[0].tasks <= answer.waiting == MOST_GROUPS + 2
+    explanation = explained(pool)
+    assert explanation.reasons[0].tasks <= explanation.waiting == MOST_GROUPS + 2
 
 
 def test_only_labels_that_the_pool_knows_are_told() -> None:
@@ -273,15 +278,17 @@ def test_only_labels_that_the_pool_knows_are_told() -> None:
 
 
 def test_every_reason_has_a_sentence() -> None:
-    some = node("n1", cpu(), **SIZES)
-    wanted = task(
+    free_node = node("n1", cpu(), **SIZES)
+    waiting_task = task(
         min_reliability=1.0, device_milli=1, max_price_micro_per_hour=0, labels=("a",), cores=1
     )
     others = ("failed_here", "credit", "quota", "kept", "slow", "in_line")
     for code in [*set(Refusal) - {Refusal.CREDIT}, *others]:
         for count, start in ((1, "1 waiting task "), (2_000, "2,000 waiting tasks ")):
-            said = reason_sentence(code, some, [(wanted, count)], count, frozenset("a"))
-            assert said.startswith(start) and re.fullmatch(r"[^{}]+\.", said)
+            sentence = reason_sentence(
+                code, free_node, [(waiting_task, count)], count, frozenset("a")
+            )
+            assert sentence.startswith(start) and re.fullmatch(r"[^{}]+\.", sentence)
 
 
 def test_the_answer_can_be_sent() -> None:

@@ -13,7 +13,10 @@ MANY = 1_000
 
 def told(plan: SchedulerPlan) -> dict[str, str]:
     """By the task that stands for its line."""
-    return {each.example.id: each.reason.sentence for each in plan.waiting.values()}
+    return {
+        waiting_group.example.id: waiting_group.reason.sentence
+        for waiting_group in plan.waiting.values()
+    }
 
 
 def test_a_reason_is_told_anew_when_nodes_come_and_go() -> None:
@@ -42,10 +45,10 @@ def test_a_node_that_only_becomes_busy_or_free_raises_no_doubt() -> None:
     counted = 0
     refusals = pool._capacity.refusals
 
-    def watched(asked: object) -> object:
+    def watched(demand: object) -> object:
         nonlocal counted
         counted += 1
-        return refusals(asked)  # type: ignore[arg-type]
+        return refusals(demand)  # type: ignore[arg-type]
 
     pool._capacity.refusals = watched  # type: ignore[method-assign, assignment]
     for second in range(1, 100):
@@ -60,7 +63,7 @@ def test_there_is_more_to_tell_until_all_have_been_told() -> None:
         pool.put_task(task(f"t{number}", memory_bytes=GIB + number))
     plans = [pool.plan(NOW, MANY) for _ in range(3)]
     assert [plan.has_all_reasons for plan in plans] == [False, False, True]
-    assert len({each for plan in plans for each in plan.waiting}) == 10
+    assert len({task_id for plan in plans for task_id in plan.waiting}) == 10
 
 
 def test_a_line_that_is_left_empty_is_told_of_once() -> None:
@@ -104,8 +107,8 @@ def test_who_asks_for_more_than_the_whole_quota_is_told_that_it_never_starts() -
         waiting.reason.code == "quota"
         and "than the account's quota allows" in waiting.reason.sentence
     )
-    answer = pool.explain(TaskId("t1"), NOW)
-    assert answer is not None and answer.forecast is None
+    explanation = pool.explain(TaskId("t1"), NOW)
+    assert explanation is not None and explanation.forecast is None
     pool.put_account(AccountShare(ALICE, most_running_milli=3000))
     assert len(pool.plan(NOW + 1, MANY).assignments) == 1
 
@@ -123,7 +126,9 @@ def slow_pool() -> Scheduler:
 
 def test_an_array_that_passes_over_slow_nodes_is_told_so() -> None:
     told_of = slow_pool().plan(NOW + 1, MANY).waiting.values()
-    assert [(each.example.id, each.reason.code) for each in told_of] == [("array", "slow")]
+    assert [(waiting_group.example.id, waiting_group.reason.code) for waiting_group in told_of] == [
+        ("array", "slow")
+    ]
 
 
 def test_who_stands_behind_such_an_array_gets_the_slow_node() -> None:
@@ -131,5 +136,5 @@ def test_who_stands_behind_such_an_array_gets_the_slow_node() -> None:
     pool.put_task(task("other", submitted_at=NOW, expected_seconds=1.0))
     pool.put_task(task("array 2", pending=(ItemRange(0, 3),), submitted_at=NOW + 1))
     pool.put_task(task("others", account_id=BOB, submitted_at=NOW + 2))
-    (given,) = pool.plan(NOW + 1, MANY).assignments
-    assert (given.task_id, given.node_id) == ("other", "slow")
+    (assignment,) = pool.plan(NOW + 1, MANY).assignments
+    assert (assignment.task_id, assignment.node_id) == ("other", "slow")

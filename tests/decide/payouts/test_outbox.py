@@ -36,7 +36,9 @@ def step(
     fee: GasFee = ASKED,
     **included: Inclusion,
 ) -> OutboxStep:
-    inclusions = {name.removeprefix("v").encode(): found for name, found in included.items()}
+    inclusions = {
+        name.removeprefix("v").encode(): inclusion for name, inclusion in included.items()
+    }
     sight = ChainSight(100, safe_nonce, inclusions, fee)
     transaction = OpenTransaction(state, 7, versions)
     return next_step(transaction, sight, TIMES, NOW + timedelta(seconds=after_seconds))
@@ -65,27 +67,27 @@ def test_any_version_counts_once_it_is_deep_enough(depth_ok: bool) -> None:
     if depth_ok:
         expected = SettleTransaction(TransactionState.CONFIRMED, b"1", block)
     # Also after the second was signed, and while it would be due to be replaced.
-    found = Inclusion(block, has_succeeded=True)
-    assert step(FIRST, SECOND, after_seconds=9999, v1=found) == expected
+    inclusion = Inclusion(block, has_succeeded=True)
+    assert step(FIRST, SECOND, after_seconds=9999, v1=inclusion) == expected
 
 
 def test_a_crash_after_the_broadcast_is_no_second_broadcast_once_it_is_mined() -> None:
     unsent = TransactionVersion(b"1", b"raw 1", ASKED, NOW)
-    found = Inclusion(99, has_succeeded=True)
-    assert step(unsent, state=TransactionState.SIGNED, v1=found) == SettleTransaction(
+    inclusion = Inclusion(99, has_succeeded=True)
+    assert step(unsent, state=TransactionState.SIGNED, v1=inclusion) == SettleTransaction(
         TransactionState.CONFIRMED, b"1", 99
     )
 
 
 def test_one_that_the_contract_refused_has_failed() -> None:
-    found = Inclusion(99, has_succeeded=False)
-    assert step(FIRST, v1=found) == SettleTransaction(TransactionState.FAILED, b"1", 99)
+    inclusion = Inclusion(99, has_succeeded=False)
+    assert step(FIRST, v1=inclusion) == SettleTransaction(TransactionState.FAILED, b"1", 99)
 
 
 def test_a_nonce_that_somebody_else_used_ends_it() -> None:
-    ended = SettleTransaction(TransactionState.SUPERSEDED)
-    assert step(FIRST, safe_nonce=8) == ended
-    assert step(state=TransactionState.INTENDED, safe_nonce=8) == ended
+    superseded = SettleTransaction(TransactionState.SUPERSEDED)
+    assert step(FIRST, safe_nonce=8) == superseded
+    assert step(state=TransactionState.INTENDED, safe_nonce=8) == superseded
 
 
 def test_a_settled_transaction_never_moves_again() -> None:

@@ -32,10 +32,12 @@ def on_chain(root: LedgerRoot) -> RootOnChain:
 
 def after(latest: LedgerRoot | None, *, has_rewards: bool = False, **contract: Any) -> PayoutStep:
     """The ledger knows its own two roots."""
-    seen = replace(EMPTY, **contract)
-    known = (on_chain(FIRST), on_chain(SECOND))
-    ledger = LedgerView(latest, seen.current in known, seen.pending in known, has_rewards)
-    return next_payout(seen, ledger)
+    view = replace(EMPTY, **contract)
+    known_roots = (on_chain(FIRST), on_chain(SECOND))
+    ledger = LedgerView(
+        latest, view.current in known_roots, view.pending in known_roots, has_rewards
+    )
+    return next_payout(view, ledger)
 
 
 def at(root: LedgerRoot, state: RootState) -> LedgerRoot:
@@ -97,8 +99,8 @@ def test_a_root_that_was_revoked_is_not_proposed_again() -> None:
 def test_a_proposal_that_the_contract_would_refuse_waits_with_a_reason(
     contract: dict[str, Any],
 ) -> None:
-    seen = replace(EMPTY, **contract)
-    step = next_payout(seen, LedgerView(FIRST, True, True, False))
+    view = replace(EMPTY, **contract)
+    step = next_payout(view, LedgerView(FIRST, True, True, False))
     assert isinstance(step, RestPayouts) and step.because
 
 

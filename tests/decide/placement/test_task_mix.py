@@ -10,7 +10,7 @@ def test_kinds_of_nodes_that_are_gone_are_forgotten() -> None:
     mix = TaskMix()
     mix.add(task().requirements, 1)
     for number in range(100):
-        seen = node_with(f"n{number}", 1, labels=frozenset({f"run-{number}"}))
-        profile = NodeProfile(seen, profile_key(seen, ()))
+        free_node = node_with(f"n{number}", 1, labels=frozenset({f"run-{number}"}))
+        profile = NodeProfile(free_node, profile_key(free_node, ()))
         mix.weigh([profile])
-    assert [list(each.demand.usable) for each in mix.classes()] == [[profile]]
+    assert [list(task_class.demand.usable) for task_class in mix.classes()] == [[profile]]

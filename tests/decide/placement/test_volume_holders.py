@@ -13,8 +13,8 @@ MORE = VolumeMount("more", "/more", "2" * 64, "0xowner", size_bytes=5)
 FOREIGN = VolumeMount("data", "/data", "1" * 64, "0xother", size_bytes=1_000)
 
 
-def holder(name: str, *held: VolumeMount, price: int = 0, **changes: Any) -> FreeNode:
-    keys = frozenset(mount.held_key for mount in held)
+def holder(name: str, *mounts: VolumeMount, price: int = 0, **changes: Any) -> FreeNode:
+    keys = frozenset(mount.held_key for mount in mounts)
     device = gpu(f"{name}-g", price_micro_per_hour=price)
     return node(name, device, held_volumes=keys, volumes_bytes=10**6, **changes)
 
@@ -22,8 +22,8 @@ def holder(name: str, *held: VolumeMount, price: int = 0, **changes: Any) -> Fre
 def placed(*nodes: FreeNode, task: WaitingTask) -> str:
     pool = scheduler()
     pool.put_account(AccountShare(ALICE, available_micro=10**9))
-    for each in nodes:
-        pool.put_node(each)
+    for free_node in nodes:
+        pool.put_node(free_node)
     pool.put_task(task)
     (assignment,) = pool.plan(NOW, 10).assignments
     return assignment.node_id
@@ -35,7 +35,10 @@ def mounting(*mounts: VolumeMount, **changes: Any) -> WaitingTask:
 
 def test_the_node_that_holds_it_comes_first_whatever_the_order() -> None:
     for name in ("n1", "n2", "n3"):
-        nodes = [holder(each, *([DATA] if each == name else [])) for each in ("n1", "n2", "n3")]
+        nodes = [
+            holder(node_name, *([DATA] if node_name == name else []))
+            for node_name in ("n1", "n2", "n3")
+        ]
         assert placed(*nodes, task=mounting(DATA)) == name
 
 
@@ -48,7 +51,10 @@ def test_the_more_it_holds_the_better() -> None:
 def test_the_same_data_of_somebody_else_is_another_volume() -> None:
     usual = placed(holder("n1"), holder("n2"), task=mounting(DATA))
     for name in ("n1", "n2"):
-        nodes = [holder(each, *([FOREIGN] if each == name else [])) for each in ("n1", "n2")]
+        nodes = [
+            holder(node_name, *([FOREIGN] if node_name == name else []))
+            for node_name in ("n1", "n2")
+        ]
         assert placed(*nodes, task=mounting(DATA)) == usual
 
 
@@ -71,8 +77,8 @@ def test_a_busy_holder_is_not_waited_for() -> None:
 
 def test_what_a_node_no_longer_holds_is_forgotten() -> None:
     pool = scheduler()
-    for each in (holder("n1"), holder("n2", DATA), holder("n3")):
-        pool.put_node(each)
+    for free_node in (holder("n1"), holder("n2", DATA), holder("n3")):
+        pool.put_node(free_node)
     pool.put_node(holder("n2"))
     pool.put_node(holder("n3", DATA))
     pool.drop_node(NodeId("n1"))

@@ -109,13 +109,15 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "offered", "refusal"), REFUSED)
+@pytest.mark.parametrize(("requirements", "offered", "refusal"), REFUSED)
 def test_the_first_wall_is_the_reason(
-    wanted: dict[str, Any], offered: dict[str, Any], refusal: Refusal
+    requirements: dict[str, Any], offered: dict[str, Any], refusal: Refusal
 ) -> None:
-    assert fit(task(**wanted), node(**offered)) is refusal
-    lasting = suitable(task(**wanted), node(**offered))
-    assert isinstance(lasting, tuple) if refusal in PASSING else lasting is refusal
+    assert fit(task(**requirements), node(**offered)) is refusal
+    suitable_devices = suitable(task(**requirements), node(**offered))
+    assert (
+        isinstance(suitable_devices, tuple) if refusal in PASSING else suitable_devices is refusal
+    )
 
 
 def test_every_refusal_but_that_of_the_account_is_tried() -> None:
@@ -128,7 +130,7 @@ def test_a_model_pattern_matches_any_part_in_any_case(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "offered"),
+    ("requirements", "offered"),
     [
         ({"owners": ("0xa", "0xb")}, {"wallet": "0xb"}),
         ({"kind": "container"}, {"kinds": frozenset(), "containers": SandboxStrength.NAMESPACES}),
@@ -140,14 +142,16 @@ def test_a_model_pattern_matches_any_part_in_any_case(pattern: str) -> None:
         ({"python": ">=3.12"}, {"python": "3.11.2", "more_pythons": ("3.10.4", "3.13.1")}),
     ],
 )
-def test_whom_it_is_for_and_what_runs_it(wanted: dict[str, Any], offered: dict[str, Any]) -> None:
-    assert isinstance(fit(task(**wanted), node(**offered)), Fit)
+def test_whom_it_is_for_and_what_runs_it(
+    requirements: dict[str, Any], offered: dict[str, Any]
+) -> None:
+    assert isinstance(fit(task(**requirements), node(**offered)), Fit)
 
 
 def test_a_node_without_sandbox_serves_its_owner() -> None:
-    mine = node(account_id=ALICE, own_tasks_only=True)
-    assert isinstance(fit(task(account_id=ALICE), mine), Fit)
-    assert fit(task(account_id=BOB), mine) is Refusal.OWN_TASKS_ONLY
+    own_node = node(account_id=ALICE, own_tasks_only=True)
+    assert isinstance(fit(task(account_id=ALICE), own_node), Fit)
+    assert fit(task(account_id=BOB), own_node) is Refusal.OWN_TASKS_ONLY
     for_images = node(account_id=ALICE, own_images_only=True)
     assert isinstance(fit(task(account_id=BOB), for_images), Fit)
     assert isinstance(fit(task(account_id=ALICE, kind="container"), for_images), Fit)
@@ -155,7 +159,7 @@ def test_a_node_without_sandbox_serves_its_owner() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "device"),
+    ("requirements", "device"),
     [
         ({}, gpu(kinds=frozenset({"script", "container"}))),
         ({}, gpu(allow=frozenset({ALICE, BOB}))),
@@ -166,26 +170,28 @@ def test_a_node_without_sandbox_serves_its_owner() -> None:
         ({"cores": 1}, cpu(least_milli=500)),
     ],
 )
-def test_what_an_owner_takes(wanted: dict[str, Any], device: FreeDevice) -> None:
-    assert isinstance(fit(task(**wanted), node("n1", device)), Fit)
+def test_what_an_owner_takes(requirements: dict[str, Any], device: FreeDevice) -> None:
+    assert isinstance(fit(task(**requirements), node("n1", device)), Fit)
 
 
 @pytest.mark.parametrize("availability", list(Availability)[1:])
 def test_what_is_away_is_passed_over(availability: Availability) -> None:
     both = node("n1", gpu("g1", availability=availability), gpu("g2", price_micro_per_hour=9))
-    found = fit(task(), both)
-    assert isinstance(found, Fit) and [share.device_id for share in found.shares] == ["g2"]
+    placement = fit(task(), both)
+    assert isinstance(placement, Fit) and [share.device_id for share in placement.shares] == ["g2"]
 
 
 def test_what_is_taken_of_a_device() -> None:
-    whole = fit(task(), node("n1", gpu("g1", price_micro_per_hour=100)))
+    whole_fit = fit(task(), node("n1", gpu("g1", price_micro_per_hour=100)))
     half = fit(task(device_milli=500), node("n1", gpu("g1", price_micro_per_hour=100)))
-    said = fit(task(device_milli=500, device_memory_bytes=GIB), node("n1", gpu("g1")))
+    exact_fit = fit(task(device_milli=500, device_memory_bytes=GIB), node("n1", gpu("g1")))
     cores = fit(task(cores=2), node("n1", cpu("c1", price_micro_per_hour=100)))
-    taken = [each for each in (whole, half, said, cores) if isinstance(each, Fit)]
-    shares = [(each.shares[0].milli, each.shares[0].memory_bytes) for each in taken]
+    fits = [
+        placement for placement in (whole_fit, half, exact_fit, cores) if isinstance(placement, Fit)
+    ]
+    shares = [(placement.shares[0].milli, placement.shares[0].memory_bytes) for placement in fits]
     assert shares == [(1000, 24 * GIB), (500, 12 * GIB), (500, GIB), (250, 0)]
-    assert [each.price_micro_per_hour for each in taken] == [100, 50, 0, 25]
+    assert [placement.price_micro_per_hour for placement in fits] == [100, 50, 0, 25]
 
 
 SHARED = gpu(free_milli=500, free_memory_bytes=12 * GIB, serves=BOB, shares_accounts=True)
@@ -223,22 +229,22 @@ SHARED = gpu(free_milli=500, free_memory_bytes=12 * GIB, serves=BOB, shares_acco
 def test_a_fraction_stands_beside_its_own_account_unless_all_agree(
     device: Any, shares_device: bool, is_open: bool
 ) -> None:
-    wanted = task(device_milli=200, shares_device=shares_device)
-    assert isinstance(fit(wanted, node("n1", device)), Fit) is is_open
+    waiting_task = task(device_milli=200, shares_device=shares_device)
+    assert isinstance(fit(waiting_task, node("n1", device)), Fit) is is_open
 
 
 def test_the_cheapest_devices_of_a_node_first() -> None:
     mixed = node(
         "n1", gpu("dear", price_micro_per_hour=9), gpu("cheap"), gpu("large", memory_bytes=80 * GIB)
     )
-    found = fit(task(device_count=2), mixed)
-    assert isinstance(found, Fit)
-    assert [share.device_id for share in found.shares] == ["cheap", "large"]
+    placement = fit(task(device_count=2), mixed)
+    assert isinstance(placement, Fit)
+    assert [share.device_id for share in placement.shares] == ["cheap", "large"]
 
 
 def test_a_disk_in_memory_is_that_of_others_only() -> None:
-    wanted = task(disk_bytes=2 * GIB, memory_bytes=5 * GIB)
+    waiting_task = task(disk_bytes=2 * GIB, memory_bytes=5 * GIB)
     sizes: dict[str, Any] = {"disk_bytes": 16 * GIB, "others_disk_in_memory": True}
-    assert not isinstance(suitable(wanted, node(account_id=ALICE, **sizes)), Refusal)
+    assert not isinstance(suitable(waiting_task, node(account_id=ALICE, **sizes)), Refusal)
     usual = task(disk_bytes=GIB // 4, memory_bytes=GIB)
     assert not isinstance(suitable(usual, node(account_id=BOB, **sizes)), Refusal)

@@ -23,16 +23,16 @@ TOTALS: dict[str, Any] = {
 }
 
 
-def amounts(given: Requirements | None) -> tuple[int, float, float]:
-    assert given is not None
-    return given.cores, given.memory_bytes / GIB, given.disk_bytes / GIB
+def amounts(requirements: Requirements | None) -> tuple[int, float, float]:
+    assert requirements is not None
+    return requirements.cores, requirements.memory_bytes / GIB, requirements.disk_bytes / GIB
 
 
-def taken(pool: PoolCapacity, **wanted: Any) -> tuple[int, float, float]:
-    asking = task(**wanted)
-    found = pool.find(asking)
-    assert found is not None
-    return amounts(pool.take(asking, found).requirements)
+def taken(pool: PoolCapacity, **fields: Any) -> tuple[int, float, float]:
+    waiting_task = task(**fields)
+    placement = pool.find(waiting_task)
+    assert placement is not None
+    return amounts(pool.take(waiting_task, placement).requirements)
 
 
 def pool_of(*devices: Any, **changes: Any) -> PoolCapacity:
@@ -42,7 +42,7 @@ def pool_of(*devices: Any, **changes: Any) -> PoolCapacity:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "changes", "given"),
+    ("requirements", "changes", "expected"),
     [
         ({}, {}, (8, 32, 100)),
         ({"device_count": 2}, {}, (16, 64, 200)),
@@ -60,22 +60,22 @@ def pool_of(*devices: Any, **changes: Any) -> PoolCapacity:
     ],
 )
 def test_what_a_task_gets(
-    wanted: dict[str, Any], changes: dict[str, Any], given: tuple[int, float, float]
+    requirements: dict[str, Any], changes: dict[str, Any], expected: tuple[int, float, float]
 ) -> None:
-    assert taken(pool_of(**changes), **wanted) == pytest.approx(given, abs=MIB / GIB)
+    assert taken(pool_of(**changes), **requirements) == pytest.approx(expected, abs=MIB / GIB)
 
 
 def test_all_gpus_together_get_the_node_and_give_it_back() -> None:
     pool = pool_of()
-    asking = [task(f"t{number}") for number in range(4)]
+    waiting_tasks = [task(f"t{number}") for number in range(4)]
     fits = []
-    for each in asking:
-        found = pool.find(each)
-        assert found is not None
-        fits.append(pool.take(each, found))
+    for waiting_task in waiting_tasks:
+        placement = pool.find(waiting_task)
+        assert placement is not None
+        fits.append(pool.take(waiting_task, placement))
     assert [amounts(fit.requirements) for fit in fits] == [(8, 32, 100)] * 4
-    for each, fit in zip(asking, fits, strict=True):
-        pool.untake(each, fit)
+    for waiting_task, fit in zip(waiting_tasks, fits, strict=True):
+        pool.untake(waiting_task, fit)
     assert taken(pool, device_count=4) == (32, 128, 400)
 
 

@@ -35,12 +35,12 @@ def test_each_pattern_is_parsed_once_and_compared_once_with_each_name() -> None:
     matches_model.cache_clear()
     pool = scheduler()
     models = 4
-    cards = [gpu(f"g{each}", model=f"card {each % models}") for each in range(MOST_DEVICES)]
+    cards = [gpu(f"g{number}", model=f"card {number % models}") for number in range(MOST_DEVICES)]
     pool.put_node(node_with("n1", 0, devices=tuple(cards)))
-    patterns = [f"x{each % 10}*|y" for each in range(1_000)]
+    patterns = [f"x{number % 10}*|y" for number in range(1_000)]
     for number, pattern in enumerate(patterns):
-        wanted = {"device_model": pattern, "memory_bytes": 2**30 + number}
-        pool.put_task(task(f"t{number:04}", **wanted))
+        requirements = {"device_model": pattern, "memory_bytes": 2**30 + number}
+        pool.put_task(task(f"t{number:04}", **requirements))
     while not pool.plan(NOW, 200).is_complete:
         pass
     assert parse_patterns.cache_info().misses == len(set(patterns))

@@ -25,8 +25,8 @@ class Ledger:
         self.changed.append(node_id)
 
     def take_asked(self) -> list[NodeId]:
-        asked, self.asked = sorted(self.asked), []
-        return asked
+        node_ids, self.asked = sorted(self.asked), []
+        return node_ids
 
 
 class Recorded(NodePermission):
@@ -49,22 +49,22 @@ class Recorded(NodePermission):
 
 @pytest.fixture
 def pool() -> PoolCapacity:
-    made = PoolCapacity(PLACEMENTS["fragmentation"]())
-    for each in NODES:
-        made.put_node(node(each))
-    return made
+    capacity = PoolCapacity(PLACEMENTS["fragmentation"]())
+    for name in NODES:
+        capacity.put_node(node(name))
+    return capacity
 
 
 def found(pool: PoolCapacity, permission: Recorded, account_id: str = ALICE) -> set[NodeId]:
     """All nodes where copies of a task with a fraction would run, one after the other."""
-    wanted = task(account_id=account_id, device_milli=600)
-    fits, left = [], pool.find(wanted, None, permission)
-    while left is not None:
-        fits.append(pool.take(wanted, left))
-        left = pool.find(wanted, None, permission)
-    for each in fits:
-        pool.untake(wanted, each)
-    return {each.node_id for each in fits}
+    waiting_task = task(account_id=account_id, device_milli=600)
+    fits, placement = [], pool.find(waiting_task, None, permission)
+    while placement is not None:
+        fits.append(pool.take(waiting_task, placement))
+        placement = pool.find(waiting_task, None, permission)
+    for fit in fits:
+        pool.untake(waiting_task, fit)
+    return {fit.node_id for fit in fits}
 
 
 def test_only_nodes_that_may_refuse_are_asked_and_each_once(pool: PoolCapacity) -> None:
@@ -109,6 +109,6 @@ def test_answers_are_forgotten_when_nodes_get_other_slots(pool: PoolCapacity) ->
     ledger = Ledger()
     found(pool, Recorded(ledger))
     others = {NodeId(f"other{number}") for number in range(60)}
-    for each in sorted(others):
-        pool.put_node(node(each))
+    for name in sorted(others):
+        pool.put_node(node(name))
     assert found(pool, Recorded(ledger)) == ({*NODES} | others) - ledger.refused

@@ -23,43 +23,43 @@ def suitability(*nodes: FreeNode) -> Suitability:
 
 
 def test_what_is_remembered_is_bounded_however_many_ask_for_what() -> None:
-    known = suitability(*(node_with(f"n{number}", 1) for number in range(1200)))
+    suitable = suitability(*(node_with(f"n{number}", 1) for number in range(1200)))
     for number in range(600):
-        found = known.devices(task(disk_bytes=2**20 + number))
-    assert len(found) == 1000
-    assert known.remembered == 512
+        usable_devices = suitable.devices(task(disk_bytes=2**20 + number))
+    assert len(usable_devices) == 1000
+    assert suitable.remembered == 512
 
 
 def test_who_asks_again_is_answered_from_memory() -> None:
-    known = suitability(node_with("n1", 2))
-    first = known.devices(task())
+    suitable = suitability(node_with("n1", 2))
+    first = suitable.devices(task())
     for number in range(500):
-        known.devices(task(disk_bytes=2**20 + number))
-        assert known.devices(task()) is first
+        suitable.devices(task(disk_bytes=2**20 + number))
+        assert suitable.devices(task()) is first
 
 
 def test_gpus_are_had_whole_and_a_cpu_is_not() -> None:
-    known = suitability(with_cpu(node_with("n1", 2)))
-    for kind, whole, shared in ((DeviceKind.GPU, 2, 0), (DeviceKind.CPU, 0, 1), (None, 2, 1)):
-        usable = known.devices(task(device_kind=kind))[NodeId("n1")]
-        assert (len(usable.whole), usable.shared) == (whole, shared)
+    suitable = suitability(with_cpu(node_with("n1", 2)))
+    for kind, whole_count, shared in ((DeviceKind.GPU, 2, 0), (DeviceKind.CPU, 0, 1), (None, 2, 1)):
+        usable = suitable.devices(task(device_kind=kind))[NodeId("n1")]
+        assert (len(usable.whole), usable.shared) == (whole_count, shared)
 
 
 def test_a_node_that_failed_the_task_counts_only_if_there_is_no_other() -> None:
     failed = task(failed_on=frozenset({NodeId("n1")}))
-    only, other = node_with("n1", 1), node_with("n2", 1)
-    assert set(suitability(only).devices(failed)) == {"n1"}
-    assert set(suitability(only, other).devices(failed)) == {"n2"}
+    first, other = node_with("n1", 1), node_with("n2", 1)
+    assert set(suitability(first).devices(failed)) == {"n1"}
+    assert set(suitability(first, other).devices(failed)) == {"n2"}
 
 
 def test_of_one_node_the_same_is_said_as_of_all() -> None:
     nodes = [with_cpu(node_with(f"n{n}", n, reliability=n / 10)) for n in range(1, 9)]
-    known = suitability(*nodes)
-    wanted = task(device_kind=DeviceKind.GPU, device_count=3, min_reliability=0.5)
-    of_all = known.devices(wanted)
+    suitable = suitability(*nodes)
+    waiting_task = task(device_kind=DeviceKind.GPU, device_count=3, min_reliability=0.5)
+    of_all = suitable.devices(waiting_task)
     assert set(of_all) == {"n5", "n6", "n7", "n8"}
     for node in nodes:
-        assert known.on(wanted, node.id) is of_all.get(node.id)
+        assert suitable.on(waiting_task, node.id) is of_all.get(node.id)
 
 
 def test_nodes_are_of_one_kind_if_they_differ_in_their_names_only() -> None:
@@ -79,15 +79,15 @@ def test_nodes_are_of_one_kind_if_they_differ_in_their_names_only() -> None:
 def test_whom_a_node_treats_unlike_others_is_known_as_long_as_one_does(
     naming: dict[str, Any],
 ) -> None:
-    known = PoolCapacity(PLACEMENTS["fragmentation"]())
-    known.put_node(node_with("n0", 1))
-    none = known.named
+    capacity = PoolCapacity(PLACEMENTS["fragmentation"]())
+    capacity.put_node(node_with("n0", 1))
+    named_before = capacity.named
     for name in ("n1", "n2"):
-        known.put_node(replace(node_with(name, 1), **naming))
-    named = known.named
-    assert named == {BOB} and not none
-    known.drop_node(NodeId("n1"))
-    known.put_node(node_with("n3", 1))
-    assert known.named is named, "it is not made anew for what does not change it"
-    known.drop_node(NodeId("n2"))
-    assert not known.named
+        capacity.put_node(replace(node_with(name, 1), **naming))
+    named_now = capacity.named
+    assert named_now == {BOB} and not named_before
+    capacity.drop_node(NodeId("n1"))
+    capacity.put_node(node_with("n3", 1))
+    assert capacity.named is named_now, "it is not made anew for what does not change it"
+    capacity.drop_node(NodeId("n2"))
+    assert not capacity.named

@@ -33,19 +33,19 @@ def test_room_for_one_has_few_of_many_lines_looked_at(monkeypatch: pytest.Monkey
     for number in range(3000):
         pool.put_task(array(f"t{number:04}", submitted_at=float(number)))
     planned(pool)
-    looks = 0
+    lookups = 0
     find = pool._ready.take
 
     def counted(account_id: AccountId) -> object:
-        nonlocal looks
-        looks += 1
+        nonlocal lookups
+        lookups += 1
         return find(account_id)
 
     monkeypatch.setattr(pool._ready, "take", counted)
     pool.put_node(node_with("n1", 1))
     (plan,) = planned(pool, NOW + 1)
-    assert [each.task_id for each in plan.assignments] == ["t0000"]
-    assert looks <= 3
+    assert [assignment.task_id for assignment in plan.assignments] == ["t0000"]
+    assert lookups <= 3
 
 
 def test_lines_behind_the_first_are_served_in_their_order() -> None:
@@ -59,7 +59,11 @@ def test_lines_behind_the_first_are_served_in_their_order() -> None:
     planned(pool)
     pool.put_task(task("old", submitted_at=0.5, priority=1))
     pool.put_node(node_with("n1", 3))
-    assert [each.task_id for each in pool.plan(NOW, 10).assignments] == ["t0", "old", "t1"]
+    assert [assignment.task_id for assignment in pool.plan(NOW, 10).assignments] == [
+        "t0",
+        "old",
+        "t1",
+    ]
 
 
 def test_when_the_first_goes_away_the_next_has_its_turn() -> None:
@@ -69,9 +73,9 @@ def test_when_the_first_goes_away_the_next_has_its_turn() -> None:
         pool.put_task(array(f"t{number}", 1, submitted_at=float(number)))
     planned(pool)
     pool.put_node(node_with("n1", 2))
-    assert [each.task_id for each in pool.plan(NOW, 1).assignments] == ["t0"]
+    assert [assignment.task_id for assignment in pool.plan(NOW, 1).assignments] == ["t0"]
     pool.drop_task(TaskId("t1"))
-    assert [each.task_id for each in pool.plan(NOW, 1).assignments] == ["t2"]
+    assert [assignment.task_id for assignment in pool.plan(NOW, 1).assignments] == ["t2"]
 
 
 def test_when_the_first_can_not_pay_the_next_has_its_turn() -> None:
@@ -83,7 +87,7 @@ def test_when_the_first_can_not_pay_the_next_has_its_turn() -> None:
     pool.put_task(array("short", 1, submitted_at=1.0, run_seconds=3600.0))
     planned(pool)
     pool.put_node(replace(node_with("n1", 1), devices=priced))
-    assert [each.task_id for each in pool.plan(NOW, 10).assignments] == ["short"]
+    assert [assignment.task_id for assignment in pool.plan(NOW, 10).assignments] == ["short"]
 
 
 def test_lines_that_came_and_went_are_forgotten() -> None:
@@ -122,67 +126,67 @@ class History:
         while not self.plan(self.chance.choice([1, 5, 50])):
             pass
 
-    def plan(self, most: int) -> bool:
-        plan = self.pool.plan(self.now, most)
-        for each in plan.assignments:
-            self.given.append((each.task_id, each.node_id))
-            self.start(each)
+    def plan(self, limit: int) -> bool:
+        plan = self.pool.plan(self.now, limit)
+        for assignment in plan.assignments:
+            self.given.append((assignment.task_id, assignment.node_id))
+            self.start(assignment)
         return plan.is_complete
 
-    def start(self, given: Assignment) -> None:
-        attempt = running(given, self.whose[given.task_id], self.now + 5)
+    def start(self, assignment: Assignment) -> None:
+        attempt = running(assignment, self.whose[assignment.task_id], self.now + 5)
         name = AttemptId(f"{attempt.id} {len(self.given)}")
         self.live.append(replace(attempt, id=name))
         self.pool.put_running(self.live[-1], self.now)
 
     def task_comes(self) -> None:
-        chance = self.chance
-        part = chance.choice([None, None, None, 300, 500])
-        made = task(
+        rng = self.chance
+        part = rng.choice([None, None, None, 300, 500])
+        waiting_task = task(
             f"t{len(self.whose):03}",
-            account_id=chance.choice(ACCOUNTS),
+            account_id=rng.choice(ACCOUNTS),
             submitted_at=self.now,
-            device_count=1 if part else chance.choice([1, 1, 2]),
+            device_count=1 if part else rng.choice([1, 1, 2]),
             device_milli=part,
-            expected_seconds=chance.choice([None, 1.0, 5.0, 100.0]),
-            priority=chance.choice([0, 0, 1]),
-            min_reliability=chance.choice([None, None, 0.9]),
-            failed_on=frozenset(chance.choice([(), (), (NodeId("n1"),)])),
-            pending=chance.choice([(), (ItemRange(0, chance.randint(1, 30)),)]),
+            expected_seconds=rng.choice([None, 1.0, 5.0, 100.0]),
+            priority=rng.choice([0, 0, 1]),
+            min_reliability=rng.choice([None, None, 0.9]),
+            failed_on=frozenset(rng.choice([(), (), (NodeId("n1"),)])),
+            pending=rng.choice([(), (ItemRange(0, rng.randint(1, 30)),)]),
         )
-        self.whose[made.id] = made.account_id
-        self.pool.put_task(made)
+        self.whose[waiting_task.id] = waiting_task.account_id
+        self.pool.put_task(waiting_task)
 
     def attempt_ends(self) -> None:
         if self.live:
-            ended = self.live.pop(self.chance.randrange(len(self.live)))
-            self.pool.give(ended, self.now)
+            ended_attempt = self.live.pop(self.chance.randrange(len(self.live)))
+            self.pool.give(ended_attempt, self.now)
 
     def node_comes(self) -> None:
-        chance = self.chance
+        rng = self.chance
         name = NodeId(f"n{len(self.nodes)}")
         self.nodes[name] = node_with(
             name,
-            chance.choice([1, 2]),
-            account_id=chance.choice(ACCOUNTS),
-            own_tasks_only=chance.random() < 0.15,
-            reliability=chance.choice([0.5, 1.0]),
+            rng.choice([1, 2]),
+            account_id=rng.choice(ACCOUNTS),
+            own_tasks_only=rng.random() < 0.15,
+            reliability=rng.choice([0.5, 1.0]),
         )
         self.pool.put_node(self.nodes[name])
 
     def node_goes(self) -> None:
-        gone = self.chance.choice(list(self.nodes))
-        self.pool.drop_node(gone)
-        for each in [each for each in self.live if each.node_id == gone]:
-            self.live.remove(each)
-            self.pool.drop_running(each.id, self.now)
+        node_id = self.chance.choice(list(self.nodes))
+        self.pool.drop_node(node_id)
+        for attempt in [attempt for attempt in self.live if attempt.node_id == node_id]:
+            self.live.remove(attempt)
+            self.pool.drop_running(attempt.id, self.now)
 
     def span_moves(self) -> None:
         if waiting := self.pool.task_ids():
-            known = self.pool.task(self.chance.choice(waiting))
-            assert known is not None
+            waiting_task = self.pool.task(self.chance.choice(waiting))
+            assert waiting_task is not None
             seconds = self.chance.choice([0.1, 1.0, 10.0, 1000.0])
-            self.pool.put_task(replace(known, expected_seconds=seconds))
+            self.pool.put_task(replace(waiting_task, expected_seconds=seconds))
 
     def task_goes(self) -> None:
         if waiting := self.pool.task_ids():

@@ -51,9 +51,9 @@ def bench(_: Path, *, order: str, placement: str, gpus: int) -> str:
 
 
 def philly(
-    traces: Path, *, order: str, placement: str, gpus: int = 640, most: int | None = None
+    traces: Path, *, order: str, placement: str, gpus: int = 640, limit: int | None = None
 ) -> str:
-    jobs = read_trace(traces / "philly" / "philly.csv")[:most]
+    jobs = read_trace(traces / "philly" / "philly.csv")[:limit]
     with recorded() as recorder:
         Replay(SimulatedCluster(gpus, 8), ORDERS[order](), PLACEMENTS[placement]()).run(jobs)
     return recorder.digest
@@ -85,7 +85,7 @@ def moderate_cases() -> dict[str, Case]:
     for order in ("fair", "shortest"):
         cases[f"bench {order}"] = partial(bench, order=order, placement="fragmentation", gpus=300)
         cases[f"philly {order} 2000"] = partial(
-            philly, order=order, placement="fragmentation", gpus=160, most=2000
+            philly, order=order, placement="fragmentation", gpus=160, limit=2000
         )
     cases["openb default"] = partial(openb, name="default", placement="fragmentation", seed=42)
     return cases
@@ -116,18 +116,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="a part of the name of each; default: all")
     parser.add_argument("--traces", type=Path, default=Path("../shared/traces"))
     parser.add_argument("--write", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     digests: dict[str, str] = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
     for name, case in (moderate_cases() | long_cases()).items():
-        if asked.names and not any(part in name for part in asked.names):
+        if arguments.names and not any(part in name for part in arguments.names):
             continue
-        began = time.process_time()
-        digest = case(asked.traces)
+        started = time.process_time()
+        digest = case(arguments.traces)
         is_same = digests.get(name) == digest
-        if asked.write:
+        if arguments.write:
             digests[name] = digest
             DIGESTS.write_text(json.dumps(dict(sorted(digests.items())), indent=1) + "\n")
-        seconds = time.process_time() - began
+        seconds = time.process_time() - started
         print(f"{name:40} {digest} {'same' if is_same else 'OTHER'} {seconds:.1f} s", flush=True)
 
 

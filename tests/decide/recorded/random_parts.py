@@ -21,9 +21,9 @@ _LIMITS = [Limits(), Limits(run_seconds=600.0)]
 class RandomParts:
     """In a plain pool idle nodes are alike and no owner sets terms."""
 
-    def __init__(self, chance: Random) -> None:
-        self._chance = chance
-        self.is_plain = chance.random() < 0.5
+    def __init__(self, rng: Random) -> None:
+        self._chance = rng
+        self.is_plain = rng.random() < 0.5
         self._wanted = [self._requirements() for _ in range(12 if self.is_plain else 25)]
         self._profiles = [self._profile() for _ in range(3 if self.is_plain else 8)]
 
@@ -31,79 +31,79 @@ class RandomParts:
         return not self.is_plain and self._chance.random() < part
 
     def account(self, account_id: AccountId) -> AccountShare:
-        chance = self._chance
+        rng = self._chance
         return AccountShare(
             account_id,
-            available_micro=chance.choice([0, 300_000, 10**9, 10**12]),
-            weight=chance.choice([1.0, 1.0, 2.0, 0.5]),
-            most_running_milli=chance.choice([None, None, None, 4000, 20_000]),
+            available_micro=rng.choice([0, 300_000, 10**9, 10**12]),
+            weight=rng.choice([1.0, 1.0, 2.0, 0.5]),
+            most_running_milli=rng.choice([None, None, None, 4000, 20_000]),
         )
 
     def task(self, name: str, now: float, nodes: list[NodeId]) -> WaitingTask:
-        chance = self._chance
+        rng = self._chance
         pending: tuple[ItemRange, ...] = ()
         gang = 1
-        if chance.random() < 0.1:
-            start = chance.randrange(100)
-            pending = (ItemRange(start, start + chance.randint(1, 3000)),)
+        if rng.random() < 0.1:
+            start = rng.randrange(100)
+            pending = (ItemRange(start, start + rng.randint(1, 3000)),)
         elif self._rarely(0.05):
-            gang = chance.randint(2, 3)
-        failed = chance.sample(nodes, k=min(len(nodes), 2)) if self._rarely(0.1) else ()
+            gang = rng.randint(2, 3)
+        failed = rng.sample(nodes, k=min(len(nodes), 2)) if self._rarely(0.1) else ()
         return WaitingTask(
             id=TaskId(name),
-            account_id=chance.choice(ACCOUNTS),
-            requirements=chance.choice(self._wanted),
-            limits=chance.choice(_LIMITS),
-            priority=chance.choice([0, 0, 0, 0, 1, 5]),
+            account_id=rng.choice(ACCOUNTS),
+            requirements=rng.choice(self._wanted),
+            limits=rng.choice(_LIMITS),
+            priority=rng.choice([0, 0, 0, 0, 1, 5]),
             failed_on=frozenset(failed),
-            submitted_at=now - chance.choice([0.0, 0.0, 0.5, 30.0]),
-            expected_seconds=chance.choice([None, 3.0, 40.0, 41.0, 700.0, 5000.0]),
+            submitted_at=now - rng.choice([0.0, 0.0, 0.5, 30.0]),
+            expected_seconds=rng.choice([None, 3.0, 40.0, 41.0, 700.0, 5000.0]),
             pending=pending,
             nodes=gang,
             kind=TaskKind.CONTAINER.value if self._rarely() else TaskKind.SCRIPT.value,
         )
 
     def _requirements(self) -> Requirements:
-        chance = self._chance
-        kind = chance.choice([DeviceKind.GPU] * 4 + [DeviceKind.CPU, None])
-        milli = chance.choice([50, 220, 470, 500, 810, 1000]) if chance.random() < 0.4 else None
-        count = 1 if milli is not None else chance.choice([1, 1, 1, 2, 4, 8])
-        cores = chance.choice([1, 2, 4, 7])
+        rng = self._chance
+        kind = rng.choice([DeviceKind.GPU] * 4 + [DeviceKind.CPU, None])
+        milli = rng.choice([50, 220, 470, 500, 810, 1000]) if rng.random() < 0.4 else None
+        count = 1 if milli is not None else rng.choice([1, 1, 1, 2, 4, 8])
+        cores = rng.choice([1, 2, 4, 7])
         return Requirements(
             device_kind=kind,
             device_count=1 if kind is DeviceKind.CPU else count,
             device_milli=milli,
-            device_memory_bytes=chance.choice([0, 4, 30]) * GIB if self._rarely(0.3) else 0,
-            device_model=chance.choice(["RTX 4*", "A100|T4"]) if self._rarely(0.25) else None,
-            max_price_micro_per_hour=chance.choice([0, 200_000]) if self._rarely() else None,
-            labels=(chance.choice(_LABELS),) if self._rarely() else (),
-            min_reliability=chance.choice([0.5, 0.9]) if self._rarely(0.25) else None,
-            owners=(chance.choice(_WALLETS[:2]),) if self._rarely(0.1) else (),
-            shares_device=chance.random() < 0.3,
+            device_memory_bytes=rng.choice([0, 4, 30]) * GIB if self._rarely(0.3) else 0,
+            device_model=rng.choice(["RTX 4*", "A100|T4"]) if self._rarely(0.25) else None,
+            max_price_micro_per_hour=rng.choice([0, 200_000]) if self._rarely() else None,
+            labels=(rng.choice(_LABELS),) if self._rarely() else (),
+            min_reliability=rng.choice([0.5, 0.9]) if self._rarely(0.25) else None,
+            owners=(rng.choice(_WALLETS[:2]),) if self._rarely(0.1) else (),
+            shares_device=rng.random() < 0.3,
             cores=cores,
-            memory_bytes=cores * chance.choice([1, 2, 4]) * GIB,
-            disk_bytes=chance.choice([1, 1, 30]) * GIB,
+            memory_bytes=cores * rng.choice([1, 2, 4]) * GIB,
+            disk_bytes=rng.choice([1, 1, 30]) * GIB,
         )
 
     def node(self, name: str) -> FreeNode:
-        chance = self._chance
-        node, devices = chance.choice(self._profiles)
-        named = tuple(
+        rng = self._chance
+        node, devices = rng.choice(self._profiles)
+        renamed_devices = tuple(
             replace(device, id=DeviceId(f"{name}/{index}")) for index, device in enumerate(devices)
         )
-        reliability = chance.choice([1.0, 0.95, 0.4]) if self._rarely(0.3) else 1.0
-        return replace(node, id=NodeId(name), devices=named, reliability=reliability)
+        reliability = rng.choice([1.0, 0.95, 0.4]) if self._rarely(0.3) else 1.0
+        return replace(node, id=NodeId(name), devices=renamed_devices, reliability=reliability)
 
     def _profile(self) -> tuple[FreeNode, list[FreeDevice]]:
-        chance = self._chance
-        gpus = chance.choice([1, 2, 4, 8, 8] if self.is_plain else [0, 1, 2, 3, 4, 8])
-        cores = chance.choice([4, 8, 16, 32])
-        memory_bytes, disk_bytes = cores * 4 * GIB, chance.choice([40, 500]) * GIB
+        rng = self._chance
+        gpus = rng.choice([1, 2, 4, 8, 8] if self.is_plain else [0, 1, 2, 3, 4, 8])
+        cores = rng.choice([4, 8, 16, 32])
+        memory_bytes, disk_bytes = cores * 4 * GIB, rng.choice([40, 500]) * GIB
         devices = [self._gpu() for _ in range(gpus)] if self._rarely(0.4) else [self._gpu()] * gpus
         devices.append(self._cpu())
         node = FreeNode(
             id=NodeId(""),
-            account_id=chance.choice(ACCOUNTS),
+            account_id=rng.choice(ACCOUNTS),
             own_tasks_only=self._rarely(0.1),
             cores=cores,
             free_cores=cores,
@@ -115,25 +115,25 @@ class RandomParts:
             labels=frozenset(_LABELS if self._rarely(0.4) else ()),
             is_doubted=self._rarely(),
             sandbox=SandboxStrength.NONE,
-            wallet=chance.choice(_WALLETS),
+            wallet=rng.choice(_WALLETS),
             is_cordoned=self._rarely(0.05),
         )
         return node, devices
 
     def _gpu(self) -> FreeDevice:
-        chance = self._chance
-        memory_bytes = chance.choice([16, 24]) * GIB
+        rng = self._chance
+        memory_bytes = rng.choice([16, 24]) * GIB
         is_closed = self._rarely(0.08)
         return FreeDevice(
             id=DeviceId(""),
             kind=DeviceKind.GPU,
-            model=chance.choice(_MODELS),
+            model=rng.choice(_MODELS),
             memory_bytes=memory_bytes,
-            price_micro_per_hour=chance.choice([0, 0, 100_000, 300_000]),
+            price_micro_per_hour=rng.choice([0, 0, 100_000, 300_000]),
             free_milli=1000,
             free_memory_bytes=memory_bytes,
             is_partition=self._rarely(0.1),
-            shares_accounts=chance.random() < 0.3,
+            shares_accounts=rng.random() < 0.3,
             availability=Availability.PAUSED if self._rarely(0.05) else Availability.AVAILABLE,
             kinds=frozenset([TaskKind.SCRIPT.value]) if self._rarely(0.1) else frozenset(),
             least_milli=250 if self._rarely(0.1) else 1,

@@ -21,13 +21,13 @@ from tests.decide.recorded.recorder import Recorder
 
 class RandomPool:
     def __init__(self, seed: int, order: str, placement: str, nodes: int) -> None:
-        self._chance = chance = Random(seed)
-        self._parts = RandomParts(chance)
+        self._chance = rng = Random(seed)
+        self._parts = RandomParts(rng)
         reserve = ReserveSettings(
-            after_seconds=chance.choice([30.0, 600.0]),
-            promise_seconds=chance.choice([600.0, 4 * 3600.0]),
-            every_seconds=chance.choice([5.0, 60.0]),
-            most=chance.choice([8, 400]),
+            after_seconds=rng.choice([30.0, 600.0]),
+            promise_seconds=rng.choice([600.0, 4 * 3600.0]),
+            every_seconds=rng.choice([5.0, 60.0]),
+            most=rng.choice([8, 400]),
         )
         self._scheduler = Scheduler(ORDERS[order](), PLACEMENTS[placement](), reserve)
         self._now = 1_900_000_000.0
@@ -74,37 +74,37 @@ class RandomPool:
         self._scheduler.put_task(task)
 
     def _plan(self) -> None:
-        chance = self._chance
-        self._now += chance.choice([0.0, 0.1])
-        looks = chance.choice([None, None, 1, 5])
-        ends = (lambda: False) if looks is None else time_for(looks)
+        rng = self._chance
+        self._now += rng.choice([0.0, 0.1])
+        checks = rng.choice([None, None, 1, 5])
+        ends = (lambda: False) if checks is None else time_for(checks)
         before = dict(self._waiting)
-        plan = self._scheduler.plan(self._now, chance.choice([1, 7, 500]), ends)
+        plan = self._scheduler.plan(self._now, rng.choice([1, 7, 500]), ends)
         given_up = []
-        for given in plan.assignments:
-            task = before[given.task_id]
-            left = self._scheduler.task(task.id)
+        for assignment in plan.assignments:
+            task = before[assignment.task_id]
+            remaining_task = self._scheduler.task(task.id)
             self._waiting.pop(task.id, None)
-            if left is not None:
-                self._waiting[task.id] = left
-            if chance.random() < 0.06:
-                given_up.append((given, task))
+            if remaining_task is not None:
+                self._waiting[task.id] = remaining_task
+            if rng.random() < 0.06:
+                given_up.append((assignment, task))
             else:
-                self._start(given, task)
-        for given, task in given_up:
-            self._scheduler.refused(given, self._now)
-            if chance.random() < 0.5:  # its end is reported before the attempt was read
-                unread = given.running(AttemptId("unread"), task.account_id, self._now)
+                self._start(assignment, task)
+        for assignment, task in given_up:
+            self._scheduler.refused(assignment, self._now)
+            if rng.random() < 0.5:  # its end is reported before the attempt was read
+                unread = assignment.running(AttemptId("unread"), task.account_id, self._now)
                 self._scheduler.give(unread, self._now)
             else:
                 self._put(replace(task))  # read again
-        for given, _ in given_up:
-            self._scheduler.put_node(self._as_it_is(given.node_id))
+        for assignment, _ in given_up:
+            self._scheduler.put_node(self._as_it_is(assignment.node_id))
 
-    def _start(self, given: Assignment, task: WaitingTask) -> None:
-        seconds = given.expected_seconds * self._chance.choice([1.0, 1.0, 0.3])
+    def _start(self, assignment: Assignment, task: WaitingTask) -> None:
+        seconds = assignment.expected_seconds * self._chance.choice([1.0, 1.0, 0.3])
         attempt_id = AttemptId(self._number("attempt"))
-        attempt = given.running(attempt_id, task.account_id, self._now + seconds)
+        attempt = assignment.running(attempt_id, task.account_id, self._now + seconds)
         self._running[attempt_id] = attempt
         self._scheduler.put_running(attempt, self._now)
 
@@ -175,14 +175,12 @@ class RandomPool:
         """Read again: as it is, or its owner has changed something."""
         if self._nodes:
             node_id = self._chance.choice(list(self._nodes))
-            known = self._nodes[node_id]
+            node = self._nodes[node_id]
             if self._chance.random() < 0.3:
-                known = replace(
-                    known, is_cordoned=not known.is_cordoned and not self._parts.is_plain
-                )
+                node = replace(node, is_cordoned=not node.is_cordoned and not self._parts.is_plain)
             elif self._chance.random() < 0.3:
-                known = replace(known, reliability=self._chance.choice([1.0, 0.996, 0.7]))
-            self._nodes[node_id] = known
+                node = replace(node, reliability=self._chance.choice([1.0, 0.996, 0.7]))
+            self._nodes[node_id] = node
             self._scheduler.put_node(self._as_it_is(node_id))
 
     def _read_account(self) -> None:
@@ -192,12 +190,12 @@ class RandomPool:
             self._scheduler.recall(account_id, self._chance.choice([1e4, 1e7]), self._now)
 
     def _observe(self) -> None:
-        arrays = [each for each in self._waiting.values() if each.pending]
+        arrays = [task for task in self._waiting.values() if task.pending]
         if arrays and self._nodes:
-            seen = self._chance.sample(list(self._nodes), k=min(3, len(self._nodes)))
+            node_ids = self._chance.sample(list(self._nodes), k=min(3, len(self._nodes)))
             progress = {
-                each: ArrayProgress(self._chance.choice([0.1, 5.0, 300.0]), in_vain=0)
-                for each in seen
+                node_id: ArrayProgress(self._chance.choice([0.1, 5.0, 300.0]), in_vain=0)
+                for node_id in node_ids
             }
             self._scheduler.observed(self._chance.choice(arrays).id, progress)
 
@@ -215,7 +213,7 @@ class RandomPool:
         return answers
 
 
-def time_for(looks: int) -> Callable[[], bool]:
+def time_for(checks: int) -> Callable[[], bool]:
     """True from the given look on."""
-    left = iter(range(looks))
-    return lambda: next(left, None) is None
+    remaining_checks = iter(range(checks))
+    return lambda: next(remaining_checks, None) is None

@@ -32,8 +32,8 @@ class Recorder:
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
-    def note(self, *seen: object) -> None:
-        encoded = _ENCODER.encode(seen)
+    def note(self, *values: object) -> None:
+        encoded = _ENCODER.encode(values)
         for field in _LATER:
             encoded = encoded.replace(field, b"")
         self._digest.update(_LAST_FIELDS.sub(b"", encoded))
@@ -54,8 +54,10 @@ class Recorder:
         )
 
     def note_claims(self, claims: Iterable[Claim]) -> None:
-        for each in claims:
-            self.note(each.task.id, each.node_ids, each.start, each.latest, sorted(each.behind))
+        for claim in claims:
+            self.note(
+                claim.task.id, claim.node_ids, claim.start, claim.latest, sorted(claim.behind)
+            )
 
 
 @contextmanager
@@ -65,9 +67,9 @@ def recorded() -> Iterator[Recorder]:
     plan, reserve = Scheduler.plan, Reservations.plan
 
     def noted_plan(self: Scheduler, *arguments: object) -> SchedulerPlan:
-        made = plan(self, *arguments)  # type: ignore[arg-type]
-        recorder.note_plan(made)
-        return made
+        made_plan = plan(self, *arguments)  # type: ignore[arg-type]
+        recorder.note_plan(made_plan)
+        return made_plan
 
     def noted_claims(
         self: Reservations, tasks: Iterable[WaitingTask], promise: float | None, now: float

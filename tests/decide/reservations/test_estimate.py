@@ -24,8 +24,8 @@ from tests.decide.schedulers import NOW, node_with, running, scheduler
 MANY = 10_000
 
 
-def asked(pool: Scheduler, **wanted: Any) -> Estimated:
-    return pool.estimate(task("asked", submitted_at=NOW, **wanted), NOW)
+def asked(pool: Scheduler, **fields: Any) -> Estimated:
+    return pool.estimate(task("asked", submitted_at=NOW, **fields), NOW)
 
 
 def test_free_devices_are_counted_and_priced() -> None:
@@ -35,13 +35,13 @@ def test_free_devices_are_counted_and_priced() -> None:
     busy = gpu("g3", price_micro_per_hour=600_000, free_milli=0)
     pool.put_node(node("n2", gpu("g2", price_micro_per_hour=500_000), busy))
     pool.put_node(node("n3", cpu("c1")))
-    said = asked(pool, device_kind="gpu")
-    assert said.starts_now and said.can_run
-    assert said.sentence == "It would start now: 2 of 3 suitable devices are free."
-    market = said.market
-    assert (market.nodes, market.devices, market.free_devices, said.nodes) == (2, 3, 2, 3)
+    estimate = asked(pool, device_kind="gpu")
+    assert estimate.starts_now and estimate.can_run
+    assert estimate.sentence == "It would start now: 2 of 3 suitable devices are free."
+    market = estimate.market
+    assert (market.nodes, market.devices, market.free_devices, estimate.nodes) == (2, 3, 2, 3)
     assert (market.cheapest_micro_per_hour, market.dearest_micro_per_hour) == (300_000, 600_000)
-    assert said.forecast is not None and said.forecast.start == NOW
+    assert estimate.forecast is not None and estimate.forecast.start == NOW
 
 
 def test_who_would_wait_is_told_until_when() -> None:
@@ -50,11 +50,11 @@ def test_who_would_wait_is_told_until_when() -> None:
     pool.put_task(task("t1"))
     (given_,) = pool.plan(NOW, MANY).assignments
     pool.put_running(running(given_, ALICE, NOW + 500), NOW)
-    said = asked(pool)
-    assert (said.starts_now, said.can_run) == (False, True)
-    assert said.sentence == "It would wait: 1 node has its devices in use."
-    assert said.forecast is not None and said.forecast.start == NOW + 500
-    assert said.forecast.basis == "the tasks running there should end by then"
+    estimate = asked(pool)
+    assert (estimate.starts_now, estimate.can_run) == (False, True)
+    assert estimate.sentence == "It would wait: 1 node has its devices in use."
+    assert estimate.forecast is not None and estimate.forecast.start == NOW + 500
+    assert estimate.forecast.basis == "the tasks running there should end by then"
 
 
 NEVER = [
@@ -67,38 +67,38 @@ NEVER = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "offered", "refusal"), NEVER)
+@pytest.mark.parametrize(("requirements", "offered", "refusal"), NEVER)
 def test_what_nobody_could_ever_take_is_said_with_what_would_help(
-    wanted: dict[str, Any], offered: dict[str, Any], refusal: Refusal
+    requirements: dict[str, Any], offered: dict[str, Any], refusal: Refusal
 ) -> None:
     pool = scheduler()
     pool.put_node(node(**offered))
-    said = asked(pool, **wanted)
-    assert (said.starts_now, said.can_run, said.market.devices) == (False, False, 0)
-    assert said.sentence.startswith("As things are, it would never start: 1 node ")
-    assert said.refusals == {refusal: 1} and said.forecast is None
-    assert said.changes or refusal is Refusal.OWN_TASKS_ONLY
+    estimate = asked(pool, **requirements)
+    assert (estimate.starts_now, estimate.can_run, estimate.market.devices) == (False, False, 0)
+    assert estimate.sentence.startswith("As things are, it would never start: 1 node ")
+    assert estimate.refusals == {refusal: 1} and estimate.forecast is None
+    assert estimate.changes or refusal is Refusal.OWN_TASKS_ONLY
 
 
 def test_what_is_away_may_come_back() -> None:
     pool = scheduler()
     pool.put_node(node("n1", gpu(availability=Availability.OUTSIDE_HOURS)))
-    said = asked(pool)
-    assert (said.starts_now, said.can_run) == (False, True) and said.forecast is None
+    estimate = asked(pool)
+    assert (estimate.starts_now, estimate.can_run) == (False, True) and estimate.forecast is None
 
 
 def test_nobody_is_there() -> None:
-    said = asked(scheduler())
-    assert not said.can_run and "potluck provide" in said.sentence
+    estimate = asked(scheduler())
+    assert not estimate.can_run and "potluck provide" in estimate.sentence
 
 
 def test_a_purse_that_is_too_small_is_told() -> None:
     pool = scheduler()
     pool.put_account(AccountShare(ALICE, available_micro=999_999))
     pool.put_node(node("n1", gpu(price_micro_per_hour=MICRO)))
-    said = asked(pool, run_seconds=3600.0)
-    assert not said.starts_now and said.refusals == {Refusal.CREDIT: 1}
-    assert said.forecast is None, "it is not devices that it would wait for"
+    estimate = asked(pool, run_seconds=3600.0)
+    assert not estimate.starts_now and estimate.refusals == {Refusal.CREDIT: 1}
+    assert estimate.forecast is None, "it is not devices that it would wait for"
     pool.put_account(AccountShare(ALICE, available_micro=MICRO))
     assert asked(pool, run_seconds=3600.0).starts_now
 
@@ -120,9 +120,14 @@ def test_what_is_kept_for_others_is_not_promised() -> None:
     pool.put_task(task("large", device_count=2, submitted_at=NOW - 5000.0))
     for moment in (NOW + 2, NOW + 4):
         pool.plan(moment, MANY)
-    long, short = (task("new", submitted_at=NOW + 4, run_seconds=each) for each in (3600.0, 60.0))
-    said = pool.estimate(long, NOW + 4)
-    assert not said.starts_now and "reserved for tasks that have waited longer" in said.sentence
+    long, short = (
+        task("new", submitted_at=NOW + 4, run_seconds=seconds) for seconds in (3600.0, 60.0)
+    )
+    estimate = pool.estimate(long, NOW + 4)
+    assert (
+        not estimate.starts_now
+        and "reserved for tasks that have waited longer" in estimate.sentence
+    )
     assert pool.estimate(short, NOW + 4).starts_now, "it is over before the other could start"
     pool.put_task(long)
     assert not pool.plan(NOW + 4, MANY).assignments
@@ -133,12 +138,12 @@ def test_an_array_is_guessed_as_a_whole_by_all_that_suits_it() -> None:
     pool.put_node(node_with("n1", 4))
     pool.put_node(node_with("n2", 1))
     items = (ItemRange(0, 12),)
-    said = asked(pool, pending=items, expected_seconds=10.0, device_kind="gpu")
-    assert (said.market.slots, said.item_seconds, said.whole_seconds) == (5, 10.0, 30.0)
+    estimate = asked(pool, pending=items, expected_seconds=10.0, device_kind="gpu")
+    assert (estimate.market.slots, estimate.item_seconds, estimate.whole_seconds) == (5, 10.0, 30.0)
     assert asked(pool, pending=items).whole_seconds is None, "nobody knows how long an item takes"
     pool.put_account(AccountShare(ALICE, most_running_milli=2000))
-    said = asked(pool, pending=items, expected_seconds=10.0, device_kind="gpu")
-    assert said.whole_seconds == 60.0
+    estimate = asked(pool, pending=items, expected_seconds=10.0, device_kind="gpu")
+    assert estimate.whole_seconds == 60.0
 
 
 names = st.uuids().map(str)
@@ -165,7 +170,8 @@ def tasks_of(**fixed: Any) -> st.SearchStrategy[WaitingTask]:
 
 def _node(name: str, kinds: Sequence[Any], price: int, **changes: Any) -> FreeNode:
     devices = [
-        kind(f"{name}-{at}", price_micro_per_hour=price * (at + 1)) for at, kind in enumerate(kinds)
+        kind(f"{name}-{index}", price_micro_per_hour=price * (index + 1))
+        for index, kind in enumerate(kinds)
     ]
     return node(name, *devices, memory_bytes=16 * GIB, disk_bytes=16 * GIB, **changes)
 
@@ -183,9 +189,9 @@ nodes = st.lists(
     ),
     min_size=1,
     max_size=5,
-    unique_by=lambda each: each.id,
+    unique_by=lambda item: item.id,
 )
-waiting = st.lists(tasks_of(), max_size=8, unique_by=lambda each: each.id)
+waiting = st.lists(tasks_of(), max_size=8, unique_by=lambda item: item.id)
 orders = st.sampled_from(sorted(ORDERS))
 
 
@@ -197,25 +203,26 @@ def told(order: str, offered: list[FreeNode], purse: int, tasks: list[WaitingTas
         pool.put_account(AccountShare(account_id, available_micro=purse))
     for offer in offered:
         pool.put_node(offer)
-    for each in tasks:
-        pool.put_task(each)
+    for waiting_task in tasks:
+        pool.put_task(waiting_task)
     return pool
 
 
 def rounds(
-    pool: Scheduler, later: list[WaitingTask], asking: list[WaitingTask]
+    pool: Scheduler, later: list[WaitingTask], asked_tasks: list[WaitingTask]
 ) -> list[SchedulerPlan]:
     """Some come, some of what runs ends, and others come; between all that somebody asks."""
 
     def ask() -> None:
-        for each in asking:
-            pool.estimate(each, NOW)
+        for waiting_task in asked_tasks:
+            pool.estimate(waiting_task, NOW)
 
     ask()
     plans = [pool.plan(NOW, MANY)]
     ask()
     attempts = [
-        running(each, ALICE, NOW + 50.0 * (1 + at)) for at, each in enumerate(plans[0].assignments)
+        running(assignment, ALICE, NOW + 50.0 * (1 + index))
+        for index, assignment in enumerate(plans[0].assignments)
     ]
     for attempt in attempts:
         pool.put_running(attempt, NOW)
@@ -223,8 +230,8 @@ def rounds(
     plans.append(pool.plan(NOW + 2, 3))
     for attempt in attempts[::2]:
         pool.give(attempt, NOW + 3)
-    for each in later:
-        pool.put_task(each)
+    for waiting_task in later:
+        pool.put_task(waiting_task)
         ask()
     plans += [pool.plan(NOW + 4, 2), pool.plan(NOW + 5, MANY)]
     return plans
@@ -244,9 +251,9 @@ def test_asking_changes_nothing_of_what_is_planned(
     assert rounds(told(order, offered, purse, tasks), later, asking) == unasked
 
 
-def as_new(known: WaitingTask) -> WaitingTask:
+def as_new(waiting_task: WaitingTask) -> WaitingTask:
     """Whoever comes now stands behind all others: its id is the newest, too."""
-    return replace(known, id=TaskId(f"z{known.id}"), submitted_at=NOW)
+    return replace(waiting_task, id=TaskId(f"z{waiting_task.id}"), submitted_at=NOW)
 
 
 new_task = tasks_of(expected_seconds=st.sampled_from([None, 5.0, 600.0])).map(as_new)
@@ -254,16 +261,16 @@ new_task = tasks_of(expected_seconds=st.sampled_from([None, 5.0, 600.0])).map(as
 
 def apply_all(pool: Scheduler, tasks: list[WaitingTask], purse: int) -> None:
     """Rounds until nothing more can be placed; what was planned runs, and is paid for."""
-    owners = {each.id: each.account_id for each in tasks}
+    owners = {waiting_task.id: waiting_task.account_id for waiting_task in tasks}
     purses = dict.fromkeys((ALICE, BOB), purse)
     plan = pool.plan(NOW, MANY)
     while plan.assignments or not plan.is_complete:
-        for each in plan.assignments:
-            account_id = owners[each.task_id]
-            pool.put_running(running(each, account_id, NOW + 500.0), NOW)
-            purses[account_id] -= each.hold_micro
-        for account_id, left in purses.items():
-            pool.put_account(AccountShare(account_id, available_micro=left))
+        for assignment in plan.assignments:
+            account_id = owners[assignment.task_id]
+            pool.put_running(running(assignment, account_id, NOW + 500.0), NOW)
+            purses[account_id] -= assignment.hold_micro
+        for account_id, available_micro in purses.items():
+            pool.put_account(AccountShare(account_id, available_micro=available_micro))
         plan = pool.plan(NOW, MANY)
 
 
@@ -274,18 +281,18 @@ def test_would_start_now_is_what_the_planner_then_does(
 ) -> None:
     pool = told(order, offered, purse, tasks)
     apply_all(pool, tasks, purse)
-    said = pool.estimate(new, NOW)
+    estimate = pool.estimate(new, NOW)
     pool.put_task(new)
-    started = {each.task_id for each in pool.plan(NOW, MANY).assignments}
-    assert said.starts_now == (new.id in started)
+    started = {assignment.task_id for assignment in pool.plan(NOW, MANY).assignments}
+    assert estimate.starts_now == (new.id in started)
 
 
 @settings(max_examples=25)
 @given(nodes, new_task)
 def test_refusals_are_those_of_each_node(offered: list[FreeNode], new: WaitingTask) -> None:
     pool = told("fair", offered, MICRO, [])
-    answers = [fit(new, each) for each in offered]
-    refused = [each for each in answers if not isinstance(each, Fit)]
-    said = pool.estimate(new, NOW)
-    assert sum(said.refusals.values()) == len(refused)
-    assert all(said.refusals[each] == refused.count(each) for each in refused)
+    outcomes = [fit(new, free_node) for free_node in offered]
+    refusals = [outcome for outcome in outcomes if not isinstance(outcome, Fit)]
+    estimate = pool.estimate(new, NOW)
+    assert sum(estimate.refusals.values()) == len(refusals)
+    assert all(estimate.refusals[refusal] == refusals.count(refusal) for refusal in refusals)

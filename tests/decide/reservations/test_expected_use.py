@@ -22,46 +22,46 @@ def test_who_had_a_second_in_the_morning_goes_before_who_had_hours() -> None:
         pool.put_account(AccountShare(account_id))
     pool.put_node(node_with("n1", 8))
     pool.put_task(task("a1", device_count=8, submitted_at=NOW))
-    (given,) = pool.plan(NOW, 10).assignments
-    short = running(given, ALICE, NOW + 1)
+    (assignment,) = pool.plan(NOW, 10).assignments
+    short = running(assignment, ALICE, NOW + 1)
     pool.put_running(short, NOW)
     pool.give(short, NOW + 1)
     pool.put_task(task("b1", account_id=BOB, device_count=8, submitted_at=NOW + HOUR))
-    (given,) = pool.plan(NOW + HOUR, 10).assignments
-    long = running(given, BOB, NOW + 6 * HOUR)
+    (assignment,) = pool.plan(NOW + HOUR, 10).assignments
+    long = running(assignment, BOB, NOW + 6 * HOUR)
     pool.put_running(long, NOW + HOUR)
     pool.put_task(task("b2", account_id=BOB, device_count=8, submitted_at=NOW + 6 * HOUR - 9))
     pool.put_task(task("a2", device_count=8, submitted_at=NOW + 6 * HOUR - 3))
     pool.give(long, NOW + 6 * HOUR)
-    (given,) = pool.plan(NOW + 6 * HOUR, 10).assignments
-    assert given.task_id == "a2"
+    (assignment,) = pool.plan(NOW + 6 * HOUR, 10).assignments
+    assert assignment.task_id == "a2"
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_use_is_the_sum_of_what_each_attempt_had_for_as_long_as_it_had_it(seed: int) -> None:
     """As a new leader reads it back, attempt by attempt."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     account, live = SchedulerAccount(ALICE), RunningWork(Timetable(60.0))
-    began: dict[AttemptId, tuple[int, float]] = {}
+    running_since: dict[AttemptId, tuple[int, float]] = {}
     past: list[tuple[int, float, float]] = []
     now = NOW
     for number in range(60):
-        now += chance.choice([0.0, 1.0, 60.0, HOUR])
-        if began and chance.random() < 0.5:
-            attempt_id = chance.choice(sorted(began))
+        now += rng.choice([0.0, 1.0, 60.0, HOUR])
+        if running_since and rng.random() < 0.5:
+            attempt_id = rng.choice(sorted(running_since))
             live.drop(attempt_id, account, now)
-            milli, at = began.pop(attempt_id)
-            past.append((milli, at, now))
+            milli, start = running_since.pop(attempt_id)
+            past.append((milli, start, now))
         else:
-            attempt = _attempt(number, chance.choice([100, 500, 1000]))
+            attempt = _attempt(number, rng.choice([100, 500, 1000]))
             live.put(attempt, account, now)
-            began[attempt.id] = (attempt.shares[0].milli, now)
-        if chance.random() < 0.2:
-            account.use(now - chance.choice([0.0, 30.0]))  # a look, perhaps by an older clock
-    now += chance.choice([0.0, HOUR])
-    spans = [*past, *((milli, at, now) for milli, at in began.values())]
+            running_since[attempt.id] = (attempt.shares[0].milli, now)
+        if rng.random() < 0.2:
+            account.use(now - rng.choice([0.0, 30.0]))  # a look, perhaps by an older clock
+    now += rng.choice([0.0, HOUR])
+    spans = [*past, *((milli, start, now) for milli, start in running_since.values())]
     expected = sum(decayed_use(*span, now) for span in spans)
-    has = sum(milli for milli, _ in began.values())
+    has = sum(milli for milli, _ in running_since.values())
     assert account.use(now) == pytest.approx(expected + has * HALF_LIFE_SECONDS)
 
 

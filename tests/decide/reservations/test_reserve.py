@@ -34,26 +34,30 @@ class Clock:
             self.pool.put_node(with_cpu(node_with(f"n{number}", count)))
 
     def submit(self, *tasks: WaitingTask) -> None:
-        for each in tasks:
-            self._tasks[each.id] = each
-            self.pool.put_task(each)
+        for waiting_task in tasks:
+            self._tasks[waiting_task.id] = waiting_task
+            self.pool.put_task(waiting_task)
 
     def run(self, seconds: float, step: float = 10.0) -> None:
         end = self.now + seconds
         while self.now < end:
-            for attempt in [each for each in self.live if each.expected_end <= self.now]:
+            for attempt in [
+                ended_attempt
+                for ended_attempt in self.live
+                if ended_attempt.expected_end <= self.now
+            ]:
                 self.live.remove(attempt)
                 self.pool.give(attempt, self.now)
-            for given in self.pool.plan(self.now, 10_000).assignments:
-                expected = self._tasks[given.task_id].expected_seconds or 0.0
-                attempt = running(given, ALICE, self.now + expected)
+            for assignment in self.pool.plan(self.now, 10_000).assignments:
+                expected = self._tasks[assignment.task_id].expected_seconds or 0.0
+                attempt = running(assignment, ALICE, self.now + expected)
                 self.live.append(attempt)
                 self.pool.put_running(attempt, self.now)
-                self.starts.setdefault(given.task_id, self.now)
+                self.starts.setdefault(assignment.task_id, self.now)
             self.now += step
 
 
-def stream(clock: Clock, seconds: float, every: float, takes: float, cores: int = 1) -> None:
+def stream(clock: Clock, seconds: float, interval: float, takes: float, cores: int = 1) -> None:
     """Small tasks, one after the other, enough of them to keep all devices busy for ever."""
     end = clock.now + seconds
     number = 0
@@ -61,17 +65,17 @@ def stream(clock: Clock, seconds: float, every: float, takes: float, cores: int 
         number += 1
         name = f"s{clock.now:.0f}-{number}"
         clock.submit(task(name, submitted_at=clock.now, expected_seconds=takes, cores=cores))
-        clock.run(every)
+        clock.run(interval)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_large_task_is_not_overtaken_for_ever(order: str) -> None:
     """Four devices, a stream of small tasks that would keep all of them busy, and one for all."""
     clock = Clock(order, 4)
-    stream(clock, 200.0, every=10.0, takes=50.0)
+    stream(clock, 200.0, interval=10.0, takes=50.0)
     clock.submit(task("large", device_count=4, submitted_at=clock.now, expected_seconds=100.0))
     submitted = clock.now
-    stream(clock, 2 * PROMISE, every=10.0, takes=50.0)
+    stream(clock, 2 * PROMISE, interval=10.0, takes=50.0)
     assert "large" in clock.starts
     assert clock.starts[TaskId("large")] - submitted <= PROMISE + 60.0
 
@@ -79,7 +83,7 @@ def test_a_large_task_is_not_overtaken_for_ever(order: str) -> None:
 @pytest.mark.parametrize("order", ["fair", "shortest"])
 def test_what_wants_all_cores_is_not_overtaken_by_what_wants_gpus(order: str) -> None:
     clock = Clock(order, 4)
-    stream(clock, 200.0, every=10.0, takes=50.0, cores=16)
+    stream(clock, 200.0, interval=10.0, takes=50.0, cores=16)
     cores = builders.task(
         "cores",
         device_kind=DeviceKind.CPU,
@@ -89,7 +93,7 @@ def test_what_wants_all_cores_is_not_overtaken_by_what_wants_gpus(order: str) ->
     )
     clock.submit(cores)
     submitted = clock.now
-    stream(clock, 1.5 * PROMISE, every=10.0, takes=50.0, cores=16)
+    stream(clock, 1.5 * PROMISE, interval=10.0, takes=50.0, cores=16)
     assert clock.starts[TaskId("cores")] - submitted <= PROMISE + 60.0
 
 
@@ -114,12 +118,16 @@ def test_who_asks_for_what_nobody_has_takes_no_place(order: str) -> None:
     clock.pool.put_node(with_cpu(node_with("n0", 4)))
     for number, account_id in product(range(20), (ALICE, BOB)):
         name = f"never{number}{account_id}"
-        never = {"account_id": account_id, "device_model": "H100", "disk_bytes": 2**20 + number}
-        clock.submit(task(name, priority=9, submitted_at=clock.now - 600, **never))
-    stream(clock, 200.0, every=10.0, takes=50.0)
+        unplaceable = {
+            "account_id": account_id,
+            "device_model": "H100",
+            "disk_bytes": 2**20 + number,
+        }
+        clock.submit(task(name, priority=9, submitted_at=clock.now - 600, **unplaceable))
+    stream(clock, 200.0, interval=10.0, takes=50.0)
     clock.submit(task("large", device_count=4, submitted_at=clock.now, expected_seconds=100.0))
     submitted = clock.now
-    stream(clock, 1.5 * PROMISE, every=10.0, takes=50.0)
+    stream(clock, 1.5 * PROMISE, interval=10.0, takes=50.0)
     assert clock.starts[TaskId("large")] - submitted <= PROMISE + 60.0
 
 
@@ -127,17 +135,19 @@ def test_one_account_does_not_take_all_places() -> None:
     """Its tasks go before, and there are more of them than places."""
     clock = Clock("priority", 4, 4)
     clock.submit(
-        *(task(f"busy{each}", submitted_at=NOW, expected_seconds=300.0) for each in range(8))
+        *(task(f"busy{number}", submitted_at=NOW, expected_seconds=300.0) for number in range(8))
     )
     clock.run(10.0)
     for number in range(20):
-        wanted = {"device_count": 4, "cores": 1 + number, "priority": 9}
-        clock.submit(task(f"a{number}", submitted_at=NOW - 200, expected_seconds=1e6, **wanted))
+        requirements = {"device_count": 4, "cores": 1 + number, "priority": 9}
+        clock.submit(
+            task(f"a{number}", submitted_at=NOW - 200, expected_seconds=1e6, **requirements)
+        )
     clock.submit(task("b", device_count=4, account_id=BOB, submitted_at=NOW - 150))
     clock.run(20.0)
-    explained = clock.pool.explain(TaskId("b"), clock.now)
-    assert explained is not None and explained.forecast is not None
-    assert "reserved for it" in explained.forecast.basis
+    explanation = clock.pool.explain(TaskId("b"), clock.now)
+    assert explanation is not None and explanation.forecast is not None
+    assert "reserved for it" in explanation.forecast.basis
 
 
 def test_nothing_is_kept_on_a_node_that_failed_the_task() -> None:
@@ -163,9 +173,9 @@ def test_without_reservations_it_would_be() -> None:
     clock = Clock("fcfs", 4)
     clock.pool = scheduler("fcfs", reserve=settings)
     clock.pool.put_node(with_cpu(node_with("n0", 4)))
-    stream(clock, 200.0, every=10.0, takes=50.0)
+    stream(clock, 200.0, interval=10.0, takes=50.0)
     clock.submit(task("large", device_count=4, submitted_at=clock.now, expected_seconds=100.0))
-    stream(clock, 2 * PROMISE, every=10.0, takes=50.0)
+    stream(clock, 2 * PROMISE, interval=10.0, takes=50.0)
     assert "large" not in clock.starts
 
 
@@ -195,8 +205,8 @@ def test_who_waits_for_kept_devices_is_told_so() -> None:
     clock.submit(task("both", device_count=2, submitted_at=clock.now - 200))
     clock.run(20.0)
     clock.submit(task("long", cores=2, submitted_at=clock.now, expected_seconds=5000.0))
-    told = clock.pool.plan(clock.now, 100).waiting.values()
-    assert [(each.example.id, each.reason.code) for each in told] == [("long", "kept")]
+    waiting_groups = clock.pool.plan(clock.now, 100).waiting.values()
+    assert [(group.example.id, group.reason.code) for group in waiting_groups] == [("long", "kept")]
 
 
 def test_a_short_one_behind_a_long_one_that_asks_for_the_same_goes_first() -> None:
@@ -220,7 +230,7 @@ def test_a_promise_lets_shorter_ones_go_first_for_as_long_as_is_safe() -> None:
     clock.submit(task("long", submitted_at=clock.now, expected_seconds=2000.0))
     first = clock.now
     clock.submit(task("s0", submitted_at=clock.now, expected_seconds=30.0))
-    stream(clock, 1.2 * PROMISE, every=20.0, takes=30.0)
+    stream(clock, 1.2 * PROMISE, interval=20.0, takes=30.0)
     waited = clock.starts[TaskId("long")] - first
     assert 0.7 * PROMISE <= waited <= PROMISE
 
@@ -245,7 +255,7 @@ def test_a_gang_gets_its_nodes_together() -> None:
     clock.run(10.0)
     gang = task("gang", nodes=2, device_count=2, submitted_at=NOW, expected_seconds=5000.0)
     clock.submit(gang)
-    stream(clock, 1.2 * PROMISE, every=25.0, takes=60.0)
+    stream(clock, 1.2 * PROMISE, interval=25.0, takes=60.0)
     assert clock.starts[TaskId("gang")] - NOW <= PROMISE
 
 
@@ -257,9 +267,9 @@ def test_a_wrong_estimate_is_not_believed_for_ever() -> None:
     attempt = clock.live.pop()
     clock.submit(task("next", submitted_at=clock.now - 200, expected_seconds=10.0))
     clock.run(300.0)
-    explained = clock.pool.explain(TaskId("next"), clock.now)
-    assert explained is not None and explained.forecast is not None
-    assert explained.forecast.start > clock.now
+    explanation = clock.pool.explain(TaskId("next"), clock.now)
+    assert explanation is not None and explanation.forecast is not None
+    assert explanation.forecast.start > clock.now
     clock.pool.give(attempt, clock.now)
     clock.run(20.0)
     assert "next" in clock.starts
@@ -273,8 +283,8 @@ def test_who_comes_after_one_that_was_started_as_promised_is_told_why_it_waits()
     clock.run(PROMISE)
     assert "old" in clock.starts
     clock.submit(task("new", submitted_at=clock.now, expected_seconds=500.0))
-    told = clock.pool.plan(clock.now, 10).waiting.values()
-    assert [each.example.id for each in told] == ["new"]
+    waiting_groups = clock.pool.plan(clock.now, 10).waiting.values()
+    assert [group.example.id for group in waiting_groups] == ["new"]
 
 
 def test_a_range_that_would_run_into_what_is_kept_is_not_let_in() -> None:
@@ -286,9 +296,11 @@ def test_a_range_that_would_run_into_what_is_kept_is_not_let_in() -> None:
     clock.run(10.0)  # the other device is free for some 4 s
     items = (ItemRange(0, 1000),)
     clock.submit(task("array", pending=items, submitted_at=clock.now, expected_seconds=0.5))
-    assert [each.task_id for each in clock.pool.plan(clock.now, 100).assignments] == []
+    assert [assignment.task_id for assignment in clock.pool.plan(clock.now, 100).assignments] == []
     clock.submit(task("item", submitted_at=clock.now + 1, expected_seconds=0.5))
-    assert [each.task_id for each in clock.pool.plan(clock.now, 100).assignments] == ["item"]
+    assert [assignment.task_id for assignment in clock.pool.plan(clock.now, 100).assignments] == [
+        "item"
+    ]
 
 
 def test_an_assignment_says_how_long_all_of_its_items_will_take() -> None:

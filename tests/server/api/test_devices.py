@@ -38,8 +38,8 @@ def consumer(server: ServerProcess) -> Person:
 
 
 def devices(api: Api, query: str = "") -> list[Any]:
-    found: list[Any] = api.get(f"{routes.LIST_DEVICES.path}{query}")["devices"]
-    return found
+    listed_devices: list[Any] = api.get(f"{routes.LIST_DEVICES.path}{query}")["devices"]
+    return listed_devices
 
 
 def the_device(api: Api, node_id: str) -> Any:

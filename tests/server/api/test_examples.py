@@ -111,8 +111,8 @@ def test_no_number_in_a_request_is_without_bounds() -> None:
 def _contents(operation: dict[str, Any]) -> list[dict[str, Any]]:
     """Of a request and of the answers that are its own."""
     bodies = [operation["requestBody"]] if "requestBody" in operation else []
-    answers = [*bodies, *operation["responses"].values()]
-    return [content for answer in answers for content in answer.get("content", {}).values()]
+    parts = [*bodies, *operation["responses"].values()]
+    return [content for part in parts for content in part.get("content", {}).values()]
 
 
 def _examples(content: dict[str, Any]) -> list[Any]:

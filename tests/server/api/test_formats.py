@@ -33,8 +33,8 @@ def test_a_task_is_submitted_and_read_in_messagepack(api: Api) -> None:
     assert (created.status, created.headers["content-type"]) == (201, PACKED)
     task = codec.decode_packed(created.data, TaskView)
     listing = api.call("GET", "/v1/tasks", Accept=PACKED)
-    (listed,) = codec.decode_packed(listing.data, TaskPage).tasks
-    assert listed.id == task.id and listing.headers["vary"] == "Accept"
+    (task_view,) = codec.decode_packed(listing.data, TaskPage).tasks
+    assert task_view.id == task.id and listing.headers["vary"] == "Accept"
     assert json.loads(api.call("GET", f"/v1/tasks/{task.id}").data)["id"] == task.id
 
 

@@ -104,9 +104,9 @@ def test_revoking_a_key_ends_its_poll_and_gives_its_work_back(
         await_true(lambda: heard_at(client, node_id) != heard_time, "the poll is open")
         started = time.monotonic()
         assert ada.revoke(key_id) == 204
-        answer = polling.result()
+        poll_response = polling.result()
     assert time.monotonic() - started < 5
-    assert answer == {**answer, "grants": [], "stop": [grant["attempt_id"]]}
+    assert poll_response == {**poll_response, "grants": [], "stop": [grant["attempt_id"]]}
     assert client.task(task_id)["attempts"][0]["reason"] == "node_left"
     assert node_id not in [node["id"] for node in client.get(routes.LIST_NODES.path)["nodes"]]
     assert client.post(routes.CANCEL_TASK.url(task_id=task_id), {})["state"] == "cancelled"

@@ -22,8 +22,8 @@ def owner(server: ServerProcess) -> Person:
 
 
 def counts(api: Api, query: str = "") -> dict[str, int]:
-    found: dict[str, int] = api.get(f"{routes.TASK_COUNTS.path}{query}")["counts"]
-    return {state: number for state, number in found.items() if number}
+    counts_by_state: dict[str, int] = api.get(f"{routes.TASK_COUNTS.path}{query}")["counts"]
+    return {state: number for state, number in counts_by_state.items() if number}
 
 
 def test_tasks_are_counted_by_state(ann: Api, server: ServerProcess) -> None:

@@ -36,15 +36,15 @@ def test_every_operation_knows_what_the_document_says(name: str) -> None:
 
 def test_every_operation_refuses_what_it_does_not_know(server: ServerProcess) -> None:
     api, names = server.client(), {**NAMES_OF_NOTHING, "number": "0"}
-    asked = [operation for operation in application() if operation.path.startswith("/v1/")]
-    assert len(asked) > 80
-    for each in asked:
-        path = f"{each.path.format(**names)}?unheard_of=1"
-        response = api.call(each.method.upper(), path)
+    api_operations = [operation for operation in application() if operation.path.startswith("/v1/")]
+    assert len(api_operations) > 80
+    for operation in api_operations:
+        path = f"{operation.path.format(**names)}?unheard_of=1"
+        response = api.call(operation.method.upper(), path)
         # Who is not let in is told nothing else.
-        assert response.status in (400, 403), (each.name, response.data)
-        assert response.status == 403 or "`unheard_of`" in response.json()["detail"], each.name
-        assert "400" in operations()[each.name]["responses"], each.name
+        assert response.status in (400, 403), (operation.name, response.data)
+        assert response.status == 403 or "`unheard_of`" in response.json()["detail"], operation.name
+        assert "400" in operations()[operation.name]["responses"], operation.name
 
 
 def test_every_parameter_that_is_no_list_is_given_once(server: ServerProcess) -> None:

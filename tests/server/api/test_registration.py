@@ -136,7 +136,7 @@ def registration(person: Person, change: Change) -> bytes:
     offer = person.registration()
     (statement,) = offer.pop("statements")
     change(offer, offer["description"]["devices"][0])
-    uuids = [each["uuid"] for each in offer["description"]["devices"]][:2]
+    uuids = [entry["uuid"] for entry in offer["description"]["devices"]][:2]
     offer.setdefault(
         "statements", [_statement(person, uuid, statement["origin"]) for uuid in uuids]
     )

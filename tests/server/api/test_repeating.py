@@ -33,9 +33,9 @@ def test_the_same_again_is_answered_the_same(server: ServerProcess, path: str) -
     api = server.client()
     body, other = MAKING[path]
     url = path.format(account_id=api.get("/v1/me")["id"])
-    first, again = (said(api, url, body, f"once {path}") for _ in range(2))
-    assert (first.status, again.status) == (first.status, first.status) and first.status < 300
-    assert _lasting(first) == _lasting(again)
+    first, repeated = (said(api, url, body, f"once {path}") for _ in range(2))
+    assert (first.status, repeated.status) == (first.status, first.status) and first.status < 300
+    assert _lasting(first) == _lasting(repeated)
     changed = said(api, url, other, f"once {path}")
     if path == "/v1/tasks/batch":  # each of many is answered for itself
         assert changed.json()["tasks"][0]["code"] == "conflict"
@@ -55,11 +55,11 @@ def test_a_retry_again_is_the_same_retry(
     first = api.post("/v1/tasks", {**TASK, "requirements": {"memory_bytes": 2**50}, **array})["id"]
     api.call("POST", f"/v1/tasks/{first}/cancel")
     url = f"/v1/tasks/{first}/retry"
-    made, again = (said(api, url, {}, name).json() for _ in range(2))
-    assert made["retry_of"] == first != made["id"] == again["id"]
+    retried, repeated = (said(api, url, {}, name).json() for _ in range(2))
+    assert retried["retry_of"] == first != retried["id"] == repeated["id"]
     changed = said(api, url, other, name)
     assert (changed.status, changed.json()["code"]) == (409, "conflict")
-    assert said(api, url, other, f"{name}, otherwise").json()["id"] != made["id"]
+    assert said(api, url, other, f"{name}, otherwise").json()["id"] != retried["id"]
     conflicting = said(api, "/v1/tasks", TASK, name)
     assert (conflicting.status, conflicting.json()["code"]) == (409, "conflict")
 

@@ -34,8 +34,8 @@ def test_a_list_is_taken_once_and_each_is_answered(server: ServerProcess) -> Non
     assert repeated_outcomes[:2] == outcomes[:2]
     kinds = [me.get(f"/v1/tasks/{outcome['task_id']}")["kind"] for outcome in outcomes[:2]]
     assert kinds == ["script", "function"]
-    for each in outcomes[:2]:
-        me.post(f"/v1/tasks/{each['task_id']}/cancel", {})
+    for outcome in outcomes[:2]:
+        me.post(f"/v1/tasks/{outcome['task_id']}/cancel", {})
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -68,8 +68,8 @@ def test_a_list_may_be_larger_than_other_bodies(server: ServerProcess) -> None:
     assert all(outcome["task_id"] for outcome in outcomes)
     response = me.call("POST", "/v1/tasks/batch", b'"' + b"a" * 9_000_000 + b'"')
     assert response.status == 413
-    for each in outcomes:
-        me.post(f"/v1/tasks/{each['task_id']}/cancel", {})
+    for outcome in outcomes:
+        me.post(f"/v1/tasks/{outcome['task_id']}/cancel", {})
 
 
 def test_results_are_sent_in_the_requested_format(server: ServerProcess) -> None:

@@ -43,8 +43,8 @@ def test_a_key_for_tasks_hears_of_nothing_else(server: ServerProcess) -> None:
     await_true(lambda: {"node.online", "task.queued"} <= kinds(wide), "both are told")
     assert {kind.partition(".")[0] for kind in kinds(narrow)} <= {"task", "attempt"}
     assert {kind.partition(".")[0] for kind in kinds(narrow, "&order=newest")} == {"task"}
-    refused = narrow.call("GET", "/v1/events?kind=task.queued&kind=node.silent")
-    assert refused.status == 403 and "`account:read`" in refused.json()["detail"]
+    response = narrow.call("GET", "/v1/events?kind=task.queued&kind=node.silent")
+    assert response.status == 403 and "`account:read`" in response.json()["detail"]
     assert narrow.call("GET", "/v1/events/follow?kind=webhook.test").status == 403
 
 

@@ -61,8 +61,8 @@ def test_a_task_that_has_changed_since_the_preview_is_left_alone(ann: Api) -> No
     submit(ann, "a.py", "b.py")
     newer, older = preview(ann, "cancel")["tasks"]
     stale = {**older, "version": older["version"] + 1}
-    done, changed = apply(ann, "cancel", [newer, stale])
-    assert (done["outcome"], changed["outcome"]) == ("done", "changed")
+    cancelled, changed = apply(ann, "cancel", [newer, stale])
+    assert (cancelled["outcome"], changed["outcome"]) == ("done", "changed")
     assert changed["detail"] == "It has changed since the preview."
     assert states(ann) == ["cancelled", "queued"]
 

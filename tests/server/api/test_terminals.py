@@ -420,8 +420,11 @@ def test_instances_share_what_waits_and_redis_learns_nothing(
         ServerProcess(tmp_path / "two", 0, **shared) as two,
         redis.Redis.from_url(redis_url) as store,
     ):
-        here, there = one_server.client(""), two.client("")
-        approval, other = ask(here), ask(here, machine="secret-name", invite="secret-invite")
+        first_client, second_client = one_server.client(""), two.client("")
+        approval, other = (
+            ask(first_client),
+            ask(first_client, machine="secret-name", invite="secret-invite"),
+        )
         names = list(store.scan_iter("*device-ask*"))
         stored_bytes = b"".join(name + (store.get(name) or b"") for name in names)
         assert len(names) == 2
@@ -432,10 +435,10 @@ def test_instances_share_what_waits_and_redis_learns_nothing(
         values = [store.get(name) for name in names]
         for name, value in zip(names, reversed(values), strict=True):
             store.set(name, value or b"")
-        assert there.call("GET", at(routes.SHOW_TERMINAL, other)).status == 404
+        assert second_client.call("GET", at(routes.SHOW_TERMINAL, other)).status == 404
         for name, value in zip(names, values, strict=True):
             store.set(name, value or b"")
 
-        assert poll(here, approval)["code"] == "authorization_pending"
-        assert approve(there, approval) is None
-        assert poll(here, approval)["address"] == ANN.address
+        assert poll(first_client, approval)["code"] == "authorization_pending"
+        assert approve(second_client, approval) is None
+        assert poll(first_client, approval)["address"] == ANN.address

@@ -132,8 +132,8 @@ def test_bad_bodies_limits_and_objects_of_other_accounts(
         assert response.status == 400, body
     task_id = other.submit("print('waits')", requirements=WAITS)
     foreign = {"url": receiver.url, "task_id": task_id}
-    asked = owner.call("POST", routes.MAKE_WEBHOOK.path, json.dumps(foreign).encode())
-    assert asked.status == 404, "another's task is none"
+    foreign_response = owner.call("POST", routes.MAKE_WEBHOOK.path, json.dumps(foreign).encode())
+    assert foreign_response.status == 404, "another's task is none"
     created = [owner.post(routes.MAKE_WEBHOOK.path, {"url": receiver.url}) for _ in range(11)]
     assert created[10]["code"] == "quota_exceeded"
     webhook_id = created[0]["webhook"]["id"]

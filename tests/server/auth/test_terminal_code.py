@@ -23,23 +23,23 @@ def test_codes_differ_and_use_the_whole_alphabet() -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["BCDF-GHJK", "bcdfghjk", "bcdf ghjk", " BCDF-ghjk ", "b-c-d-f-ghjk"]
+    "typed_code", ["BCDF-GHJK", "bcdfghjk", "bcdf ghjk", " BCDF-ghjk ", "b-c-d-f-ghjk"]
 )
-def test_a_user_code_is_read_in_any_spelling(typed: str) -> None:
-    assert read_user_code(typed) == "BCDF-GHJK"
+def test_a_user_code_is_read_in_any_spelling(typed_code: str) -> None:
+    assert read_user_code(typed_code) == "BCDF-GHJK"
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "BCDF-GHJ", "BCDF-GHJKL", "ACDF-GHJK", "BCDF_GHJK", "ＢCDFGHJK"]
+    "typed_code", ["", "BCDF-GHJ", "BCDF-GHJKL", "ACDF-GHJK", "BCDF_GHJK", "ＢCDFGHJK"]
 )
-def test_invalid_user_codes_are_refused(typed: str) -> None:
-    assert read_user_code(typed) is None
+def test_invalid_user_codes_are_refused(typed_code: str) -> None:
+    assert read_user_code(typed_code) is None
 
 
 def test_a_device_code_says_whose_it_is_and_when_it_ends() -> None:
-    found = read_device_code(KEY, new_device_code(KEY, "BCDF-GHJK", ENDS))
-    assert found is not None
-    assert (found.user_code, found.expires_at) == ("BCDF-GHJK", ENDS)
+    device_code = read_device_code(KEY, new_device_code(KEY, "BCDF-GHJK", ENDS))
+    assert device_code is not None
+    assert (device_code.user_code, device_code.expires_at) == ("BCDF-GHJK", ENDS)
     later = new_device_code(KEY, "BCDF-GHJK", ENDS + timedelta(days=10_000))
     assert read_device_code(KEY, later) is not None
 

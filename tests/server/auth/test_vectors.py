@@ -37,17 +37,17 @@ def vectors(request: pytest.FixtureRequest) -> Path:
 
 
 def load(vectors: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((vectors / f"{name}.json").read_text())
-    return found
+    vector: dict[str, Any] = json.loads((vectors / f"{name}.json").read_text())
+    return vector
 
 
 def parts(origin: str = "http://127.0.0.1", **rpc_urls: str) -> Services:
     """A server's parts, as far as a signature is concerned."""
     urls = {int(chain_id.removeprefix("chain_")): url for chain_id, url in rpc_urls.items()}
-    nothing: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
+    no_services: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     settings = ServerSettings(data_directory=Path("unused"))
     known = {"settings": settings, "origins": (origin,), "contract_wallets": ContractWallets(urls)}
-    return Services(**{**nothing, **known})
+    return Services(**{**no_services, **known})
 
 
 async def verify(vector: dict[str, Any]) -> None:
@@ -55,19 +55,21 @@ async def verify(vector: dict[str, Any]) -> None:
     values = {name: value for name, value in vector.items() if name not in _AGAINST}
     signature = values.pop("signature")
     message = write(fields(values))
-    said = read(message)
-    if not _is_as_wanted(said, vector):
+    message_fields = read(message)
+    if not _is_as_wanted(message_fields, vector):
         raise Refused
-    await verify_signature(parts(), said.address, text_digest(message), signature, said.chain_id)
+    await verify_signature(
+        parts(), message_fields.address, text_digest(message), signature, message_fields.chain_id
+    )
 
 
-def _is_as_wanted(said: SignIn, vector: dict[str, Any]) -> bool:
+def _is_as_wanted(message_fields: SignIn, vector: dict[str, Any]) -> bool:
     now = moment(vector["time"]) if "time" in vector else datetime.now(UTC)
     domain, nonce = vector.get("domainBinding"), vector.get("matchNonce")
     return (
-        is_in_force(said, now)
-        and (domain is None or is_for(parts(f"https://{domain}"), said))
-        and (nonce is None or said.nonce == nonce)
+        is_in_force(message_fields, now)
+        and (domain is None or is_for(parts(f"https://{domain}"), message_fields))
+        and (nonce is None or message_fields.nonce == nonce)
     )
 
 
@@ -81,8 +83,8 @@ async def test_valid_vectors_are_accepted(vectors: Path, request: pytest.Fixture
 async def test_invalid_vectors_are_refused(vectors: Path, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         for case, vector in load(vectors, "verification_negative").items():
-            refused = pytest.raises((InvalidInput, NotSignedIn, Refused))
-            with tally("verification_negative", case), refused:
+            is_refused = pytest.raises((InvalidInput, NotSignedIn, Refused))
+            with tally("verification_negative", case), is_refused:
                 await verify(vector)
 
 
@@ -109,22 +111,26 @@ async def test_contract_wallets_are_asked_on_their_chain(
     with tallying(request) as tally:
         for case, vector in load(vectors, "eip1271").items():
             with tally("eip1271", case):
-                said, digest = read(vector["message"]), text_digest(vector["message"])
+                message_fields, digest = read(vector["message"]), text_digest(vector["message"])
                 signature = vector["signature"]
                 owner = recover(digest, bytes.fromhex(signature[2:])[:65])
-                assert owner is not None and owner != said.address
-                asked = (server, said.address, digest)
+                assert owner is not None and owner != message_fields.address
+                arguments = (server, message_fields.address, digest)
                 with pytest.raises(NotSignedIn):
-                    await verify_signature(*asked, signature, said.chain_id)
-                mainnet.put(said.address, owned_by(owner))
-                await verify_signature(*asked, signature, said.chain_id)
+                    await verify_signature(*arguments, signature, message_fields.chain_id)
+                mainnet.put(message_fields.address, owned_by(owner))
+                await verify_signature(*arguments, signature, message_fields.chain_id)
                 with pytest.raises(NotSignedIn):
-                    await verify_signature(*asked, _changed(signature), said.chain_id)
+                    await verify_signature(*arguments, _changed(signature), message_fields.chain_id)
                 with pytest.raises(NotSignedIn):
                     other = text_digest(vector["message"] + " ")
-                    await verify_signature(server, said.address, other, signature, said.chain_id)
+                    await verify_signature(
+                        server, message_fields.address, other, signature, message_fields.chain_id
+                    )
                 with pytest.raises(NotSignedIn):
-                    await verify_signature(parts(), said.address, digest, signature, said.chain_id)
+                    await verify_signature(
+                        parts(), message_fields.address, digest, signature, message_fields.chain_id
+                    )
 
 
 def _changed(signature: str) -> str:

@@ -43,9 +43,9 @@ BackUp = Callable[..., Awaitable[BackupReport]]
 @pytest.fixture
 def back_up(pool: Pool, any_database_url: str) -> BackUp:
     async def back_up(place: BackupPlace, **options: Any) -> BackupReport:
-        chosen = BackupOptions(**options)
+        backup_options = BackupOptions(**options)
         return await make_backup(
-            any_database_url, pool.services.blobs, place, chosen, lambda *_: None
+            any_database_url, pool.services.blobs, place, backup_options, lambda *_: None
         )
 
     return back_up
@@ -177,14 +177,14 @@ async def test_a_damaged_backup_changes_nothing(
     folder = tmp_path / "to" / "backups" / report.name
     (blob,) = (path for path in (tmp_path / "to" / "blobs").rglob("*") if path.is_file())
     for part in (blob, folder / "database" / "tasks.copy.gz", folder / "blobs.json.gz"):
-        whole = part.read_bytes()
-        part.write_bytes(whole[:-1])
+        original = part.read_bytes()
+        part.write_bytes(original[:-1])
         with pytest.raises(BackupDamaged):
             await restore(place, other, tmp_path / "restored")
         part.unlink()
         with pytest.raises(BackupDamaged):
             await restore(place, other, tmp_path / "restored")
-        part.write_bytes(whole)
+        part.write_bytes(original)
     assert await table(other, "SELECT to_regclass('accounts')") is None
     assert (await restore(place, other, tmp_path / "restored")).manifest.blobs == 1
 
@@ -197,15 +197,15 @@ async def test_damaged_copies_are_replaced_if_all_is_read(
     place = DirectoryBackups.create(tmp_path / "to", secret)
     assert (await back_up(place)).read_blobs == 1
     (blob,) = (path for path in (tmp_path / "to" / "blobs").rglob("*") if path.is_file())
-    whole = blob.read_bytes()
-    blob.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    original = blob.read_bytes()
+    blob.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
     quick = await back_up(place)
     assert (quick.read_blobs, quick.replaced_blobs) == (0, 0), "only new files are read"
     thorough = await back_up(place, is_thorough=True)
     assert (thorough.read_blobs, thorough.replaced_blobs) == (1, 1)
-    again = await back_up(place, is_thorough=True)
-    assert (again.read_blobs, again.replaced_blobs) == (1, 0)
-    blob.write_bytes(bytes(len(whole)))
+    second_backup = await back_up(place, is_thorough=True)
+    assert (second_backup.read_blobs, second_backup.replaced_blobs) == (1, 0)
+    blob.write_bytes(bytes(len(original)))
     await pool.services.blobs.delete(await pool.services.blobs.list("objects/"))
     with pytest.raises(BackupDamaged):
         await back_up(place, is_thorough=True)
@@ -237,11 +237,11 @@ async def test_a_member_that_fails_leaves_nothing_in_the_archive(
     """Nor does writing one need `addfile` without a file, which Python 3.13 refuses."""
     monkeypatch.setattr(tarfile.TarFile, "addfile", _add_as_python_3_13(tarfile.TarFile.addfile))
 
-    async def pieces(*given: bytes | Exception) -> AsyncIterator[bytes]:
-        for each in given:
-            if isinstance(each, Exception):
-                raise each
-            yield each
+    async def pieces(*parts: bytes | Exception) -> AsyncIterator[bytes]:
+        for part in parts:
+            if isinstance(part, Exception):
+                raise part
+            yield part
 
     place = FileBackup(tmp_path / "to.potluck", None)
     with place.write("one") as writer:
@@ -286,39 +286,45 @@ async def test_nodes_that_know_more_than_the_restored_server_go_on(
     await pool.give(pool.alice, 1_000_000_000)
     node_id, running = await pool.started(price_micro_per_hour=3_600_000)
     await pool.say(node_id, lease_of(running), 0, "begun")
-    ended_node, ended = await pool.started(price_micro_per_hour=3_600_000)
+    ended_node, ended_grant = await pool.started(price_micro_per_hour=3_600_000)
     place = DirectoryBackups.create(tmp_path / "to", None)
     await back_up(place)
-    assert await pool.report(ended_node, done(ended)) == ["accepted"]
+    assert await pool.report(ended_node, done(ended_grant)) == ["accepted"]
     await pool.beat(ended_node)
     await pool.submit()
     await pool.plan()
-    late = [*await pool.fetch(node_id, lease_of(running)), *await pool.fetch(ended_node)]
-    assert len(late) == 1
+    late_grants = [*await pool.fetch(node_id, lease_of(running)), *await pool.fetch(ended_node)]
+    assert len(late_grants) == 1
 
     await restore(place, other, tmp_path / "restored")
     assert await table(other, "SELECT DISTINCT state FROM nodes") == "silent", "until they return"
     database = await Database.connect(other, 8)
     try:
-        again = await lead_again(pool, database, DirectoryBlobs(tmp_path / "restored" / "blobs"))
-        await again.check()
-        held = lease_of(running), lease_of(late[0])
-        assert await again.beat(node_id, *held) == [late[0].attempt_id], "that one is unknown"
-        assert await again.say(node_id, lease_of(running), 1, "more") == 2
-        assert await again.report(node_id, done(running)) == ["accepted"]
-        assert (await again.task(running.task_id)).state is TaskState.SUCCEEDED
-        assert await again.report(ended_node, done(late[0])) == ["stale_lease"]
+        restored_pool = await lead_again(
+            pool, database, DirectoryBlobs(tmp_path / "restored" / "blobs")
+        )
+        await restored_pool.check()
+        held_leases = lease_of(running), lease_of(late_grants[0])
+        assert await restored_pool.beat(node_id, *held_leases) == [late_grants[0].attempt_id], (
+            "that one is unknown"
+        )
+        assert await restored_pool.say(node_id, lease_of(running), 1, "more") == 2
+        assert await restored_pool.report(node_id, done(running)) == ["accepted"]
+        assert (await restored_pool.task(running.task_id)).state is TaskState.SUCCEEDED
+        assert await restored_pool.report(ended_node, done(late_grants[0])) == ["stale_lease"]
         # Nobody has it any more, so its lease ends, and it runs again.
-        await again.sql("UPDATE attempts SET lease_expires_at = now() WHERE finished_at IS NULL")
-        await again.beat(ended_node)
-        await expire_once(again.services, again.leads)
-        await again.plan()
-        (grant,) = await again.fetch(node_id)  # where it was not lost
-        assert grant.task_id == ended.task_id
+        await restored_pool.sql(
+            "UPDATE attempts SET lease_expires_at = now() WHERE finished_at IS NULL"
+        )
+        await restored_pool.beat(ended_node)
+        await expire_once(restored_pool.services, restored_pool.leads)
+        await restored_pool.plan()
+        (grant,) = await restored_pool.fetch(node_id)  # where it was not lost
+        assert grant.task_id == ended_grant.task_id
         reports = Started(lease_of(grant)), done(grant)
-        assert await again.report(node_id, *reports) == ["accepted", "accepted"]
-        await again.check()
-        assert await again.sql("SELECT sum(amount_micro)::bigint FROM ledger_entries") == 0
+        assert await restored_pool.report(node_id, *reports) == ["accepted", "accepted"]
+        await restored_pool.check()
+        assert await restored_pool.sql("SELECT sum(amount_micro)::bigint FROM ledger_entries") == 0
     finally:
         await database.close()
 
@@ -327,6 +333,6 @@ async def lead_again(pool: Pool, database: Database, blobs: DirectoryBlobs) -> P
     """The restored server, with the keys of the first one."""
     services = replace(pool.services, database=database, blobs=blobs, live=InProcessLive())
     async with database.transaction() as connection:
-        leads = await leader.acquire_or_renew(connection, "restored", 3600)
-    assert leads is not None and leads.term > pool.leads.term, "no instance leads"
-    return Pool(services, pool.alice, pool.bob, leads)
+        leadership = await leader.acquire_or_renew(connection, "restored", 3600)
+    assert leadership is not None and leadership.term > pool.leads.term, "no instance leads"
+    return Pool(services, pool.alice, pool.bob, leadership)

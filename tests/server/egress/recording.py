@@ -13,16 +13,19 @@ from potluck.server.egress.send import GuardedSender
 class Names:
     """Each answer once, and the last one from then on."""
 
-    def __init__(self, **known: Sequence[Sequence[str]]) -> None:
-        self._known = {name.replace("_", "."): list(answers) for name, answers in known.items()}
+    def __init__(self, **addresses: Sequence[Sequence[str]]) -> None:
+        self._known = {
+            name.replace("_", "."): list(known_addresses)
+            for name, known_addresses in addresses.items()
+        }
         self.asked: list[str] = []
 
     async def addresses(self, host: str, port: int, _whose: str) -> Sequence[str]:
         self.asked.append(host)
-        answers = self._known.get(host.rstrip("."))
-        if answers is None:
+        answers_of_host = self._known.get(host.rstrip("."))
+        if answers_of_host is None:
             raise OSError("no such name")
-        return answers.pop(0) if len(answers) > 1 else answers[0]
+        return answers_of_host.pop(0) if len(answers_of_host) > 1 else answers_of_host[0]
 
 
 class Recorder:

@@ -156,20 +156,20 @@ PUBLIC = [
 
 @pytest.fixture
 def canary() -> Iterator[Canary]:
-    listening = Canary()
-    yield listening
-    listening.close()
+    listener = Canary()
+    yield listener
+    listener.close()
 
 
 @pytest.mark.parametrize("url", REFUSED.values(), ids=REFUSED)
 async def test_it_is_refused_before_anything_is_opened(url: str) -> None:
     names = Names(hooks_public_org=[["1.1.1.1"]])
-    guarded, recorder = outward(names=names)
+    sender, recorder = outward(names=names)
     with pytest.raises(DestinationRefused) as checked:
-        guarded.check(url)
+        sender.check(url)
     assert checked.value.hint, "what to do about it is said"
     with pytest.raises(DestinationRefused):
-        await guarded.send(url, {}, b"{}", "somebody")
+        await sender.send(url, {}, b"{}", "somebody")
     assert recorder.opened == [] and names.asked == []
 
 
@@ -179,35 +179,35 @@ async def test_a_name_that_leads_somewhere_else_is_refused(address: str) -> None
     names = Names(
         hooks_public_org=[[address]], mixed_public_org=[["1.1.1.1", address, "2606:4700::1"]]
     )
-    guarded, recorder = outward(names=names)
+    sender, recorder = outward(names=names)
     for host in ("hooks.public.org", "mixed.public.org"):
-        guarded.check(f"https://{host}/")
-        with pytest.raises(DestinationRefused) as refused:
-            await guarded.send(f"https://{host}/", {}, b"{}", "somebody")
-        assert address.split("%")[0] not in refused.value.detail, "where it leads is not told"
+        sender.check(f"https://{host}/")
+        with pytest.raises(DestinationRefused) as error_info:
+            await sender.send(f"https://{host}/", {}, b"{}", "somebody")
+        assert address.split("%")[0] not in error_info.value.detail, "where it leads is not told"
     assert recorder.opened == []
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 async def test_what_is_public_is_opened_and_nothing_else(address: str) -> None:
     assert why_not_public(ip_address(address)) is None
-    guarded, recorder = outward(names=Names(hooks_public_org=[[address]]))
+    sender, recorder = outward(names=Names(hooks_public_org=[[address]]))
     with pytest.raises(Unreachable):
-        await guarded.send("https://hooks.public.org:8443/x?y=z", {}, b"{}", "somebody")
+        await sender.send("https://hooks.public.org:8443/x?y=z", {}, b"{}", "somebody")
     assert recorder.opened == [f"{address}:8443"]
 
 
 async def test_a_name_with_changing_addresses_is_resolved_once() -> None:
     """It is asked once for each try, and the connection goes to what was seen then."""
     names = Names(rebind_public_org=[["1.1.1.1"], ["127.0.0.1"], ["169.254.169.254"]])
-    guarded, recorder = outward(names=names)
+    sender, recorder = outward(names=names)
     with pytest.raises(Unreachable):
-        await guarded.send("https://rebind.public.org/", {}, b"{}", "somebody")
+        await sender.send("https://rebind.public.org/", {}, b"{}", "somebody")
     assert names.asked == ["rebind.public.org."], "whole, so that no search list is tried"
     assert recorder.opened == ["1.1.1.1:443"]
     for _ in range(2):
         with pytest.raises(DestinationRefused):
-            await guarded.send("https://rebind.public.org/", {}, b"{}", "somebody")
+            await sender.send("https://rebind.public.org/", {}, b"{}", "somebody")
     assert recorder.opened == ["1.1.1.1:443"]
 
 
@@ -215,7 +215,7 @@ async def test_no_request_reaches_the_canary(canary: Canary) -> None:
     """With the real connector and the system's own resolver: these are the spellings it would
     understand.
     """
-    guarded = GuardedSender(read_allowed([]), 2.0)
+    sender = GuardedSender(read_allowed([]), 2.0)
     port = canary.port
     spellings = [
         *("127.0.0.1", "127.1", "0", "0x7f000001", "2130706433", "017700000001", "localhost"),
@@ -225,12 +225,12 @@ async def test_no_request_reaches_the_canary(canary: Canary) -> None:
         for host in spellings:
             for scheme in ("http", "https"):
                 with pytest.raises(DestinationRefused):
-                    await guarded.send(f"{scheme}://{host}:{port}/", {}, b"{}", "somebody")
+                    await sender.send(f"{scheme}://{host}:{port}/", {}, b"{}", "somebody")
         rebound = GuardedSender(read_allowed([]), 2.0, Names(a_public_org=[["127.0.0.1"]]))
         with pytest.raises(DestinationRefused):
             await rebound.send("https://a.public.org/", {}, b"{}", "somebody")
     finally:
-        guarded.close()
+        sender.close()
     assert not canary.was_reached()
     socket.create_connection(("127.0.0.1", port)).close()
     assert canary.was_reached(), "it would have noticed"
@@ -263,20 +263,20 @@ ALLOWED_REACHES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "url", "is_open"), ALLOWED_REACHES)
+@pytest.mark.parametrize(("allowed", "url", "is_open"), ALLOWED_REACHES)
 async def test_what_is_allowed_opens_that_and_nothing_more(
-    said: str, url: str, is_open: bool
+    allowed: str, url: str, is_open: bool
 ) -> None:
     names = Names(hooks_lan=[["192.168.7.7"]])
-    guarded, recorder = outward(said, names=names)
+    sender, recorder = outward(allowed, names=names)
     if is_open:
-        guarded.check(url)
+        sender.check(url)
         with pytest.raises(Unreachable):
-            await guarded.send(url, {}, b"{}", "somebody")
+            await sender.send(url, {}, b"{}", "somebody")
         assert len(recorder.opened) == 1
     else:
         with pytest.raises(DestinationRefused):
-            await guarded.send(url, {}, b"{}", "somebody")
+            await sender.send(url, {}, b"{}", "somebody")
         assert recorder.opened == []
 
 
@@ -286,21 +286,21 @@ async def test_a_name_needs_all_its_addresses_public_or_allowed() -> None:
         half_public_org=[["10.2.0.1", "10.3.0.1"]],
         both_public_org=[["10.2.0.1", "1.1.1.1"]],
     )
-    guarded, recorder = outward("10.2.0.0/16", names=names)
+    sender, recorder = outward("10.2.0.0/16", names=names)
     with pytest.raises(Unreachable):
-        await guarded.send("http://in.public.org/", {}, b"{}", "somebody")
+        await sender.send("http://in.public.org/", {}, b"{}", "somebody")
     assert set(recorder.opened) == {"10.2.0.1:80", "10.2.0.2:80"}
     recorder.opened.clear()
     with pytest.raises(DestinationRefused):
-        await guarded.send("https://half.public.org/", {}, b"{}", "somebody")
+        await sender.send("https://half.public.org/", {}, b"{}", "somebody")
     # Public by https is fine for anybody; in the clear only what is allowed.
     with pytest.raises(DestinationRefused):
-        await guarded.send("http://both.public.org/", {}, b"{}", "somebody")
+        await sender.send("http://both.public.org/", {}, b"{}", "somebody")
     assert recorder.opened == []
 
 
 @pytest.mark.parametrize(
-    "said",
+    "allowed",
     [
         "",
         "*",
@@ -314,54 +314,54 @@ async def test_a_name_needs_all_its_addresses_public_or_allowed() -> None:
         "::/129",
     ],
 )
-def test_an_invalid_setting_is_reported_at_the_start(said: str) -> None:
+def test_an_invalid_setting_is_reported_at_the_start(allowed: str) -> None:
     with pytest.raises(BadSettings, match="POTLUCK_WEBHOOK_ALLOW"):
-        read_allowed([said])
+        read_allowed([allowed])
 
 
 def test_a_port_that_is_none_is_refused_where_everything_else_is_allowed() -> None:
-    guarded, _ = outward("hooks.lan", "10.2.0.0/16")
+    sender, _ = outward("hooks.lan", "10.2.0.0/16")
     for host in ("hooks.lan", "10.2.0.1"):
-        assert guarded.check(f"http://{host}:65535/") == host
+        assert sender.check(f"http://{host}:65535/") == host
         for port in (0, 65536, 99999):
             with pytest.raises(DestinationRefused, match="not a port"):
-                guarded.check(f"http://{host}:{port}/")
+                sender.check(f"http://{host}:{port}/")
 
 
 async def test_a_slow_name_server_delays_only_its_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lookups outlive whoever asked for them, and are counted for as long as they last."""
-    hanging, asked = threading.Event(), []
+    hanging, looked_up = threading.Event(), []
 
     def look_up(host: str, *_: object, **__: object) -> list[Any]:
-        asked.append(host)
+        looked_up.append(host)
         hanging.wait()
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     names = SystemNames()
-    guarded = GuardedSender(read_allowed([]), 0.05, names, Recorder())
+    sender = GuardedSender(read_allowed([]), 0.05, names, Recorder())
 
-    async def came_of(whose: str) -> type[BaseException] | None:
+    async def came_of(sender_name: str) -> type[BaseException] | None:
         with pytest.raises((Unreachable, Busy)) as raised:
-            await guarded.send("https://slow.public.org/", {}, b"{}", whose)
+            await sender.send("https://slow.public.org/", {}, b"{}", sender_name)
         return raised.type
 
     try:
         first = await asyncio.gather(*(came_of("one") for _ in range(NAMES_OF_ONE + 3)))
         assert first.count(Unreachable) == NAMES_OF_ONE and first.count(Busy) == 3
         assert await came_of("two") is Unreachable, "another has room"
-        rest = NAMES_AT_ONCE - NAMES_OF_ONE - 1
-        many = await asyncio.gather(*(came_of(f"account {n}") for n in range(rest + 1)))
-        assert many.count(Unreachable) == rest and len(asked) == NAMES_AT_ONCE
+        remaining = NAMES_AT_ONCE - NAMES_OF_ONE - 1
+        outcomes = await asyncio.gather(*(came_of(f"account {n}") for n in range(remaining + 1)))
+        assert outcomes.count(Unreachable) == remaining and len(looked_up) == NAMES_AT_ONCE
         assert await came_of("three") is Busy, "there is no thread, and that is nobody's fault"
     finally:
         hanging.set()
-        guarded.close()
+        sender.close()
 
 
 async def test_names_without_an_address_and_unknown_names() -> None:
-    guarded, recorder = outward(names=Names(empty_public_org=[[]]))
+    sender, recorder = outward(names=Names(empty_public_org=[[]]))
     for host in ("empty.public.org", "unknown.public.org"):
         with pytest.raises(Unreachable, match="no address"):
-            await guarded.send(f"https://{host}/", {}, b"{}", "somebody")
+            await sender.send(f"https://{host}/", {}, b"{}", "somebody")
     assert recorder.opened == [] and isinstance(recorder, Recorder)

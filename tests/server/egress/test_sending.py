@@ -54,19 +54,19 @@ async def test_the_request_is_what_was_asked_for_and_says_nothing_about_the_serv
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    got = bytearray()
+    request_bytes = bytearray()
 
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        got.extend(await reader.readuntil(b"\r\n\r\n"))
-        got.extend(await reader.readexactly(7))
+        request_bytes.extend(await reader.readuntil(b"\r\n\r\n"))
+        request_bytes.extend(await reader.readexactly(7))
         writer.write(b"HTTP/1.1 202 Accepted\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\nok")
         await writer.drain()
 
     async with server(behave) as url:
-        answered = await send(f"{url}/a%2Fb/../c?d=%20e")
-    assert (answered.status, answered.body_start) == (202, b"ok")
-    assert answered.retry_after_seconds == 7 and answered.is_success
-    head, _, body = bytes(got).partition(b"\r\n\r\n")
+        response = await send(f"{url}/a%2Fb/../c?d=%20e")
+    assert (response.status, response.body_start) == (202, b"ok")
+    assert response.retry_after_seconds == 7 and response.is_success
+    head, _, body = bytes(request_bytes).partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[0] == b"POST /a%2Fb/../c?d=%20e HTTP/1.1" and body == b'{"a":1}'
     names = {line.split(b":")[0].lower() for line in lines[1:]} - {b"connection"}
@@ -82,9 +82,9 @@ async def test_a_redirection_is_not_followed() -> None:
     async def canary(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
         reached.set()
 
-    async with server(canary) as elsewhere:
+    async with server(canary) as target_url:
         for status in (301, 302, 303, 307, 308):
-            text = f"HTTP/1.1 {status} Go\r\nLocation: {elsewhere}/\r\nContent-Length: 0\r\n\r\n"
+            text = f"HTTP/1.1 {status} Go\r\nLocation: {target_url}/\r\nContent-Length: 0\r\n\r\n"
             async with server(says(text.encode())) as url:
                 assert (await send(url)).status == status
     assert not reached.is_set()
@@ -99,8 +99,8 @@ async def test_a_long_answer_is_cut_and_an_endless_one_too() -> None:
             await writer.drain()
 
     async with server(endless) as url:
-        answered = await send(url)
-    assert len(answered.body_start) == MOST_ANSWER_BYTES and answered.seconds < SECONDS
+        response = await send(url)
+    assert len(response.body_start) == MOST_ANSWER_BYTES and response.seconds < SECONDS
     bomb = (
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n"
         + b"\x1f\x8b" * 10
@@ -130,11 +130,11 @@ async def test_a_slow_client_is_disconnected() -> None:
             await asyncio.sleep(0.02)
 
     for behave in (silent, dripping, headers):
-        began = asyncio.get_running_loop().time()
+        started = asyncio.get_running_loop().time()
         async with server(behave) as url:
             with pytest.raises(Unreachable, match="within"):
                 await send(url)
-        assert asyncio.get_running_loop().time() - began < SECONDS + 2
+        assert asyncio.get_running_loop().time() - started < SECONDS + 2
 
 
 @pytest.mark.parametrize(

@@ -49,10 +49,10 @@ def test_keys_are_read_in_their_order(text: str) -> None:
     ],
 )
 def test_an_invalid_key_is_refused_and_not_quoted(text: str) -> None:
-    with pytest.raises(BadSettings) as caught:
+    with pytest.raises(BadSettings) as error_info:
         parse(text, "the test")
-    told = caught.value.detail + caught.value.hint
-    assert "the test" in told and KEY.hex()[:16] not in told
+    message = error_info.value.detail + error_info.value.hint
+    assert "the test" in message and KEY.hex()[:16] not in message
 
 
 def test_a_file_is_the_default_and_readable_by_its_owner_only(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_file_is_the_default_and_readable_by_its_owner_only(tmp_path: Path) ->
     place.make()
     assert stat.S_IMODE(place.path.stat().st_mode) == 0o600
     assert len(place.read().keys) == 1
-    assert [each.name for each in tmp_path.iterdir()] == ["encryption-key"], "no draft is left"
+    assert [path.name for path in tmp_path.iterdir()] == ["encryption-key"], "no draft is left"
 
 
 def test_of_two_that_make_a_key_one_is_kept(tmp_path: Path) -> None:
@@ -78,18 +78,18 @@ def test_of_two_that_make_a_key_one_is_kept(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = {place.read().current for place in places}
+    keys = {place.read().current for place in places}
     KeyFile(tmp_path / "key").make()  # whoever comes later leaves it as it is
-    assert {KeyFile(tmp_path / "key").read().current} == kept
+    assert {KeyFile(tmp_path / "key").read().current} == keys
 
 
 def test_a_file_that_everybody_can_read_is_refused(tmp_path: Path) -> None:
     place = KeyFile(tmp_path / "key")
     place.make()
     place.path.chmod(0o644)
-    with pytest.raises(BadSettings, match="can read") as caught:
+    with pytest.raises(BadSettings, match="can read") as error_info:
         place.read()
-    assert caught.value.hint == f"First: chmod 600 {place.path}"
+    assert error_info.value.hint == f"First: chmod 600 {place.path}"
 
 
 def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
 
 def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     """As instances do that run as different users of one group."""
-    group = next((each for each in os.getgroups() if each != os.getgid()), os.getgid())
+    group = next((group_id for group_id in os.getgroups() if group_id != os.getgid()), os.getgid())
     if os.getuid() == 0:
         group = 4321  # root may give it to anybody
     place = KeyFile(tmp_path / "key")
@@ -116,8 +116,8 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     os.chown(place.path, -1, group)
     place.path.chmod(0o640)
     place.put([new_key(), *place.read().keys])
-    found = place.path.stat()
-    assert (stat.S_IMODE(found.st_mode), found.st_gid) == (0o640, group)
+    file_status = place.path.stat()
+    assert (stat.S_IMODE(file_status.st_mode), file_status.st_gid) == (0o640, group)
     assert len(place.read().keys) == 2
 
 
@@ -139,7 +139,7 @@ def test_only_incomplete_writes_are_removed(tmp_path: Path) -> None:
     for name in others:
         (tmp_path / name).write_text("kept")
     place.remove_drafts()
-    assert {each.name for each in tmp_path.iterdir()} == others | {"key"}
+    assert {path.name for path in tmp_path.iterdir()} == others | {"key"}
 
 
 def test_a_variable_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def test_a_command_that_fails_is_not_asked_again_and_again(tmp_path: Path) -> No
     program.does("exit 3")
     time.sleep(0.3)
     for _ in range(5):
-        with pytest.raises(BadSettings, match="status 3") as caught:
+        with pytest.raises(BadSettings, match="status 3") as error_info:
             place.read()
-        assert "sesame" not in caught.value.detail + caught.value.hint
+        assert "sesame" not in error_info.value.detail + error_info.value.hint
     assert program.times_asked == 2
 
     program.does(f"echo {OLDER.hex()}")
@@ -216,9 +216,9 @@ def test_only_the_start_waits_for_a_slow_command(tmp_path: Path) -> None:
     program.does(f"sleep 1.5; echo {OLDER.hex()}")
     time.sleep(0.3)
     for longest in (1.0, 0.1):
-        with OwnTime() as own, pytest.raises(Unavailable):
+        with OwnTime() as cpu_time, pytest.raises(Unavailable):
             place.read()
-        assert own.seconds < longest
+        assert cpu_time.seconds < longest
 
     def answered() -> bool:
         try:

@@ -162,8 +162,8 @@ class Pool:
         )
 
     async def fetch(self, node_id: NodeId, *held_leases: Lease) -> list[Grant]:
-        asked = AcquireLeases(held_leases, wait_seconds=0)
-        return (await lease.acquire(self.services, self.bobs, node_id, asked)).grants
+        poll_request = AcquireLeases(held_leases, wait_seconds=0)
+        return (await lease.acquire(self.services, self.bobs, node_id, poll_request)).grants
 
     async def beat(self, node_id: NodeId, *held_leases: Lease) -> list[str]:
         """What to stop."""

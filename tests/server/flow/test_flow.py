@@ -373,8 +373,10 @@ async def test_a_poll_whose_node_is_gone_does_not_count_as_hearing_from_it(pool:
     node = await pool.offer()
     # Who was heard a moment ago is not written down again.
     await pool.sql("UPDATE nodes SET heartbeat_at = registered_at - interval '1 minute'")
-    asked = AcquireLeases(wait_seconds=0.2)
-    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node.node_id, asked))
+    poll_request = AcquireLeases(wait_seconds=0.2)
+    polling = asyncio.create_task(
+        lease.acquire(pool.services, pool.bobs, node.node_id, poll_request)
+    )
     await asyncio.sleep(0)  # the node hangs up now; the server does not know
     heartbeat_time = await _until_waiting(pool, node.node_id)
     await polling

@@ -105,8 +105,10 @@ class Mode:
         if self.calls is None:
             opened = await open_stream(self.pool)
             await schedule_once(self.pool.services, self.pool.leads, self.memory)
-            asked = AcquireLeases(wait_seconds=0, streams=())
-            response = await lease.acquire(self.pool.services, self.pool.bobs, self.node_id, asked)
+            poll_request = AcquireLeases(wait_seconds=0, streams=())
+            response = await lease.acquire(
+                self.pool.services, self.pool.bobs, self.node_id, poll_request
+            )
             self.calls = StandingCalls(self.pool, self.node_id, opened.id, response.grants[0])
             await self.calls.begin()
         await self.calls.run(count)

@@ -21,8 +21,8 @@ class Answer(NamedTuple):
     @property
     def problem(self) -> dict[str, Any]:
         assert self.headers["content-type"] == "application/problem+json"
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+        problem: dict[str, Any] = json.loads(self.body)
+        return problem
 
 
 class Raw:
@@ -46,10 +46,10 @@ class Raw:
         """How long after the last word to it the server hung up, without a word of its own."""
         self.socket.settimeout(seconds)
         try:
-            said = self.socket.recv(4096)
+            received = self.socket.recv(4096)
         except (ConnectionResetError, ssl.SSLError):
-            said = b""
-        assert said == b"", f"it answered: {said!r}"
+            received = b""
+        assert received == b"", f"it answered: {received!r}"
         return time.monotonic() - self._sent_at
 
     def answer(self) -> Answer:
@@ -65,13 +65,13 @@ class Raw:
     def _until(self, mark: bytes) -> bytes:
         while mark not in self._received:
             self._more()
-        found, _, self._received = self._received.partition(mark)
-        return found
+        line, _, self._received = self._received.partition(mark)
+        return line
 
     def _more(self) -> None:
-        more = self.socket.recv(65_536)
-        assert more, f"it hung up after {self._received!r}"
-        self._received += more
+        received = self.socket.recv(65_536)
+        assert received, f"it hung up after {self._received!r}"
+        self._received += received
 
     def __enter__(self) -> "Raw":
         return self

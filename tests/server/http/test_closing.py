@@ -8,22 +8,22 @@ from potluck.server.http.settings import HttpSettings
 
 
 async def test_connections_that_wait_are_let_in_when_the_port_closes() -> None:
-    came: list[socket.socket] = []
+    connections: list[socket.socket] = []
 
     async def accept_connection(connection: socket.socket) -> None:
-        came.append(connection)
+        connections.append(connection)
 
-    listening = socket.create_server(("127.0.0.1", 0))
-    listener = TcpListener(listening, HttpSettings(), accept_connection)
+    server_socket = socket.create_server(("127.0.0.1", 0))
+    listener = TcpListener(server_socket, HttpSettings(), accept_connection)
     listener.open()
     # More than are accepted at a time, and none of them yet: the loop has had no turn.
-    clients = [socket.create_connection(listening.getsockname()) for _ in range(100)]
+    clients = [socket.create_connection(server_socket.getsockname()) for _ in range(100)]
     listener.close()
     try:
         await asyncio.sleep(0)
-        assert len(came) == len(clients)
-        assert listening.fileno() == -1
+        assert len(connections) == len(clients)
+        assert server_socket.fileno() == -1
     finally:
         await listener.wait_closed()
-        for each in (*clients, *came):
-            each.close()
+        for connection in (*clients, *connections):
+            connection.close()

@@ -44,16 +44,16 @@ def crowd(stack: ExitStack, server: ServerProcess, address: str, size: int) -> l
     """They connect and say half of what there is to say."""
     half = b"\x16\x03" if server.url.startswith("https") else HALF_HEAD
     place = ("127.0.0.1", server.port)
-    found = []
+    connections = []
     for _ in range(size):
-        one = stack.enter_context(socket.create_connection(place, 10, (address, 0)))
-        one.setblocking(False)
+        connection = stack.enter_context(socket.create_connection(place, 10, (address, 0)))
+        connection.setblocking(False)
         try:
-            one.sendall(half)
+            connection.sendall(half)
         except OSError:
             continue
-        found.append(one)
-    return found
+        connections.append(connection)
+    return connections
 
 
 def is_open(connection: socket.socket) -> bool:
@@ -90,7 +90,9 @@ def let_in(server: ServerProcess, address: str, size: int) -> int:
 
 def test_all_together_have_their_room_too(narrow: ServerProcess, stack: ExitStack) -> None:
     await_true(lambda: not number_inside(narrow), "those of the test before are gone")
-    strangers = [one for each in STRANGERS[2:] for one in crowd(stack, narrow, each, 14)]
+    strangers = [
+        connection for address in STRANGERS[2:] for connection in crowd(stack, narrow, address, 14)
+    ]
     await_true(lambda: number_of_open(strangers) == 40, "the first are in")
     assert not is_served(narrow, "127.0.0.1")
     stack.close()
@@ -100,8 +102,11 @@ def test_all_together_have_their_room_too(narrow: ServerProcess, stack: ExitStac
 
 def number_inside(server: ServerProcess) -> int:
     """Whoever is connected, or has hung up without the server having noticed."""
-    found = psutil.Process(server.process.pid).net_connections("tcp")
-    return sum(each.laddr.port == server.port and bool(each.raddr) for each in found)
+    connections = psutil.Process(server.process.pid).net_connections("tcp")
+    return sum(
+        connection.laddr.port == server.port and bool(connection.raddr)
+        for connection in connections
+    )
 
 
 def is_served(server: ServerProcess, address: str) -> bool:
@@ -122,10 +127,11 @@ def test_a_proxy_is_not_counted_by_its_address(tmp_path: Path, stack: ExitStack)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "files", "most"), [(10_000, 256, 204), (10_000, 2**20, 10_000), (50, 1024, 50)]
+    ("max_connections", "files", "most"),
+    [(10_000, 256, 204), (10_000, 2**20, 10_000), (50, 1024, 50)],
 )
-def test_files_are_left_for_the_rest(wanted: int, files: int, most: int) -> None:
-    room = ConnectionBudget(HttpSettings(max_connections=wanted), files)
+def test_files_are_left_for_the_rest(max_connections: int, files: int, most: int) -> None:
+    room = ConnectionBudget(HttpSettings(max_connections=max_connections), files)
     assert sum(room.enter(f"198.51.{n >> 8}.{n & 255}") is not None for n in range(20_000)) == most
 
 
@@ -140,12 +146,12 @@ def test_a_network_of_ipv6_has_its_room_too() -> None:
 
 def test_a_server_takes_all_the_files_that_it_may(tmp_path: Path) -> None:
     """Shells give 1,024, and let those who ask have many more."""
-    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(usual, 512), most))
+    usual, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(usual, 512), hard_limit))
     try:
         server = ServerProcess(tmp_path)
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (usual, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (usual, hard_limit))
     with server:
-        found = psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE)
-        assert found == (most, most)
+        file_limit = psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+        assert file_limit == (hard_limit, hard_limit)

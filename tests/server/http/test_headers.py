@@ -15,25 +15,25 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("what", ANSWERS)
-def test_an_answer_of_the_api_is_for_programs_only(edge: ServerProcess, what: str) -> None:
-    method, path, status = ANSWERS[what]
-    answer = edge.client("").call(method, path)
-    assert answer.status == status
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["Referrer-Policy"] == "no-referrer"
-    assert answer.headers["X-Frame-Options"] == "DENY"
-    assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
-    assert answer.headers["Cache-Control"] == "no-store"
-    assert answer.headers["Content-Security-Policy"] == CLOSED
-    assert "Strict-Transport-Security" not in answer.headers, "plain HTTP cannot promise TLS"
-    assert "Server" not in answer.headers
+@pytest.mark.parametrize("case", ANSWERS)
+def test_an_answer_of_the_api_is_for_programs_only(edge: ServerProcess, case: str) -> None:
+    method, path, status = ANSWERS[case]
+    response = edge.client("").call(method, path)
+    assert response.status == status
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Referrer-Policy"] == "no-referrer"
+    assert response.headers["X-Frame-Options"] == "DENY"
+    assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Content-Security-Policy"] == CLOSED
+    assert "Strict-Transport-Security" not in response.headers, "plain HTTP cannot promise TLS"
+    assert "Server" not in response.headers
 
 
 def test_a_page_may_load_its_own_files_and_nothing_inline(edge: ServerProcess) -> None:
-    answer = edge.client("").call("GET", "/")
-    assert answer.headers["Content-Type"].startswith("text/html")
-    policy = answer.headers["Content-Security-Policy"]
+    response = edge.client("").call("GET", "/")
+    assert response.headers["Content-Type"].startswith("text/html")
+    policy = response.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'self';") and "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
 
@@ -41,9 +41,9 @@ def test_a_page_may_load_its_own_files_and_nothing_inline(edge: ServerProcess) -
 def test_what_has_not_changed_keeps_the_policy_that_it_came_with(edge: ServerProcess) -> None:
     client = edge.client("")
     etag = client.call("GET", "/docs").headers["ETag"]
-    answer = client.call("GET", "/docs", If_None_Match=etag)
-    assert answer.status == 304 and "Content-Security-Policy" not in answer.headers
-    assert answer.headers["X-Frame-Options"] == "DENY"
+    response = client.call("GET", "/docs", If_None_Match=etag)
+    assert response.status == 304 and "Content-Security-Policy" not in response.headers
+    assert response.headers["X-Frame-Options"] == "DENY"
 
 
 def test_each_header_is_documented_once(edge: ServerProcess) -> None:
@@ -55,9 +55,9 @@ def test_each_header_is_documented_once(edge: ServerProcess) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
 def test_no_other_site_is_let_in(edge: ServerProcess, method: str) -> None:
-    asked = {"Origin": "https://elsewhere.example", "Access_Control_Request_Method": "POST"}
-    answer = edge.client("").call(method, "/v1/auth/challenge", None, **asked)
-    assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+    headers = {"Origin": "https://elsewhere.example", "Access_Control_Request_Method": "POST"}
+    response = edge.client("").call(method, "/v1/auth/challenge", None, **headers)
+    assert not [name for name in response.headers if name.lower().startswith("access-control")]
 
 
 def test_under_tls_the_browser_is_told_to_stay_there(secure: ServerProcess) -> None:

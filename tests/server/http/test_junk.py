@@ -17,16 +17,20 @@ def findings(edge: ServerProcess) -> Iterator[list[Finding]]:
 
 
 def test_every_open_route_gets_every_kind(findings: list[Finding]) -> None:
-    assert {each.route for each in findings} == set(ROUTES) >= {"login", "refresh", "node_login"}
+    assert (
+        {finding.route for finding in findings} == set(ROUTES) >= {"login", "refresh", "node_login"}
+    )
     assert len(findings) == len(ROUTES) * len(SIZES) * len(JUNK)
 
 
 def test_junk_is_the_client_s_mistake(findings: list[Finding]) -> None:
     unexpected = [
-        each for each in findings if each.route not in BODILESS and not 400 <= each.status < 500
+        finding
+        for finding in findings
+        if finding.route not in BODILESS and not 400 <= finding.status < 500
     ]
     assert not unexpected
-    assert {each.status for each in findings if each.route in BODILESS} == {200}
+    assert {finding.status for finding in findings if finding.route in BODILESS} == {200}
 
 
 def test_junk_is_answered_in_less_than_50_milliseconds(
@@ -38,4 +42,4 @@ def test_junk_is_answered_in_less_than_50_milliseconds(
 
 
 def _slow(findings: list[Finding]) -> list[Finding]:
-    return [each for each in findings if each.best_seconds > MOST_SECONDS]
+    return [finding for finding in findings if finding.best_seconds > MOST_SECONDS]

@@ -16,11 +16,11 @@ from tests.processes import ServerProcess
 def listeners(process: psutil.Process) -> set[tuple[str, int]]:
     """TCP and UDP of a process and of all that it started."""
     family = [process, *process.children(recursive=True)]
-    found = [each for one in family for each in connections(one)]
+    open_connections = [connection for process in family for connection in connections(process)]
     return {
-        (each.laddr.ip, each.laddr.port)
-        for each in found
-        if each.status == psutil.CONN_LISTEN or each.type == socket.SOCK_DGRAM
+        (connection.laddr.ip, connection.laddr.port)
+        for connection in open_connections
+        if connection.status == psutil.CONN_LISTEN or connection.type == socket.SOCK_DGRAM
     }
 
 
@@ -35,13 +35,13 @@ def connections(process: psutil.Process) -> list[Any]:
 @pytest.mark.parametrize("name", ["edge", "secure"])
 def test_a_server_listens_at_one_place(name: str, request: pytest.FixtureRequest) -> None:
     server: ServerProcess = request.getfixturevalue(name)
-    found = listeners(psutil.Process(server.process.pid))
-    assert found == {("127.0.0.1", server.port)}
+    addresses = listeners(psutil.Process(server.process.pid))
+    assert addresses == {("127.0.0.1", server.port)}
     assert len(psutil.Process(server.process.pid).children(recursive=True)) > 1, "PostgreSQL too"
 
 
 def test_the_whole_platform_listens_at_one_place(tmp_path: Path) -> None:
     CLUSTERS.put(tmp_path / "pool" / "server")
-    with Upped(CommandLine(tmp_path), tmp_path / "pool") as up:
-        port = int(up.ready()["url"].rsplit(":", 1)[1])
-        assert listeners(psutil.Process(up.process.pid)) == {("127.0.0.1", port)}
+    with Upped(CommandLine(tmp_path), tmp_path / "pool") as platform:
+        port = int(platform.ready()["url"].rsplit(":", 1)[1])
+        assert listeners(psutil.Process(platform.process.pid)) == {("127.0.0.1", port)}

@@ -9,8 +9,8 @@ from tests.wallets import Wallet
 
 
 def named(tmp_path: Path, **options: object) -> tuple[str, ...]:
-    chosen = read_settings({"data_directory": tmp_path, **options}, {})
-    return origins(chosen, "https", 8470)
+    server_settings = read_settings({"data_directory": tmp_path, **options}, {})
+    return origins(server_settings, "https", 8470)
 
 
 def test_a_server_for_this_machine_goes_by_its_loopback_names(tmp_path: Path) -> None:
@@ -22,8 +22,10 @@ def test_a_server_for_this_machine_goes_by_its_loopback_names(tmp_path: Path) ->
 
 
 def test_a_server_for_others_does_not_go_by_names_that_every_machine_has(tmp_path: Path) -> None:
-    found = named(tmp_path, host="0.0.0.0", tls="auto")
-    assert found and not [each for each in found if "127.0.0.1" in each or "localhost" in each]
+    origin_urls = named(tmp_path, host="0.0.0.0", tls="auto")
+    assert origin_urls and not [
+        url for url in origin_urls if "127.0.0.1" in url or "localhost" in url
+    ]
 
 
 def test_a_public_name_is_the_only_one(tmp_path: Path) -> None:
@@ -34,11 +36,11 @@ def test_a_signature_for_loopback_is_worth_nothing_at_a_public_pool(tmp_path: Pa
     """It may have been given at the end of a tunnel to somebody else's server."""
     port = free_port()
     with ServerProcess(tmp_path, port, POTLUCK_PUBLIC_URL="https://pool.example"):
-        here, wallet = f"127.0.0.1:{port}", Wallet("at the end of a tunnel")
-        api = Api(f"http://{here}", "")
+        loopback, wallet = f"127.0.0.1:{port}", Wallet("at the end of a tunnel")
+        api = Api(f"http://{loopback}", "")
         challenge = api.post("/v1/auth/challenge", {})
         assert challenge["origins"] == ["https://pool.example"]
-        lured = wallet.answer(challenge, domain=here, uri=f"http://{here}")
+        lured = wallet.answer(challenge, domain=loopback, uri=f"http://{loopback}")
         assert api.post("/v1/auth/login", lured)["status"] == 401
         invited = wallet.answer(challenge)
         assert api.post("/v1/auth/login", invited)["code"] == "registration_closed", "it was read"

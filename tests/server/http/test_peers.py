@@ -33,20 +33,20 @@ FORWARDED = {
 }
 
 
-@pytest.mark.parametrize("what", FORWARDED)
-def test_the_nearest_address_that_is_no_proxy_s_is_the_client(what: str) -> None:
-    said, expected = FORWARDED[what]
-    headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in said]
-    found = PROXIES.client_behind(PROXY, headers)
-    assert found is not None and found.address == expected
+@pytest.mark.parametrize("case", FORWARDED)
+def test_the_nearest_address_that_is_no_proxy_s_is_the_client(case: str) -> None:
+    forwarded, expected = FORWARDED[case]
+    headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in forwarded]
+    client = PROXIES.client_behind(PROXY, headers)
+    assert client is not None and client.address == expected
 
 
 @pytest.mark.parametrize(
-    ("said", "scheme"),
+    ("forwarded", "scheme"),
     [([], "http"), (["https"], "https"), (["https, http"], "http"), (["x"], "http")],
 )
-def test_the_last_proxy_says_what_the_client_spoke(said: list[str], scheme: str) -> None:
-    headers = [(b"x-forwarded-proto", value.encode()) for value in said]
+def test_the_last_proxy_says_what_the_client_spoke(forwarded: list[str], scheme: str) -> None:
+    headers = [(b"x-forwarded-proto", value.encode()) for value in forwarded]
     assert PROXIES.client_behind(PROXY, headers) == Client("10.0.0.7", scheme)  # type: ignore[arg-type]
 
 
@@ -67,9 +67,9 @@ def test_only_proxies_may_connect(address: str, may: bool) -> None:
 
 
 def test_without_trusted_proxies_forwarded_headers_are_ignored() -> None:
-    nobody = Peers([])
-    assert nobody.may_connect("203.0.113.9")
-    assert nobody.client_behind(PROXY, [(b"x-forwarded-for", b"1.2.3.4")]) is None
+    untrusting = Peers([])
+    assert untrusting.may_connect("203.0.113.9")
+    assert untrusting.client_behind(PROXY, [(b"x-forwarded-for", b"1.2.3.4")]) is None
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "ten", "", "10.0.0.0/33", "0.0.0.0/0", "::/0"])
@@ -88,8 +88,8 @@ def test_a_client_outside_the_trusted_proxies_is_disconnected(tmp_path: Path) ->
 
 
 def test_a_proxy_is_served_and_believed(tmp_path: Path) -> None:
-    few = {"POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0.01", "POTLUCK_ADDRESS_BURST": "2"}
-    with behind("10.0.0.0/8,127.0.0.1", tmp_path, **few) as server:
+    few_requests = {"POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0.01", "POTLUCK_ADDRESS_BURST": "2"}
+    with behind("10.0.0.0/8,127.0.0.1", tmp_path, **few_requests) as server:
         assert server.url.startswith("https://pool.example.org:")
         assert [status(server, "203.0.113.1") for _ in range(3)] == [200, 200, 429]
         assert status(server, "203.0.113.2") == 200, "another client has its own measure"

@@ -44,30 +44,34 @@ def statuses(api: Api, path: str, times: int) -> list[int]:
 
 def test_a_stranger_is_counted_by_address(strict: ServerProcess) -> None:
     assert statuses(strict.client(""), "/healthz", 10) == [200] * 8 + [429] * 2
-    answer = strict.client("").call("GET", "/healthz")
-    assert 80 < int(answer.headers["Retry-After"]) <= 100
-    assert answer.json()["code"] == "rate_limited" and answer.json()["retryable"]
+    response = strict.client("").call("GET", "/healthz")
+    assert 80 < int(response.headers["Retry-After"]) <= 100
+    assert response.json()["code"] == "rate_limited" and response.json()["retryable"]
 
 
 def test_guessing_tokens_counts_as_a_stranger_does(strict: ServerProcess) -> None:
     guesses = [strict.client(token) for token in ("", "junk", "a.b.c", GUESS)]
-    found = [status for api in guesses for status in statuses(api, "/v1/me", 2)]
-    assert found == [401] * 8
+    status_codes = [status for api in guesses for status in statuses(api, "/v1/me", 2)]
+    assert status_codes == [401] * 8
     assert [status for api in guesses for status in statuses(api, "/v1/me", 1)] == [429] * 4
 
 
 def test_an_ended_session_s_token_counts_so_too(strict: ServerProcess) -> None:
-    ended = strict.client(strict.sign_in(Wallet("one")))
-    assert ended.call("POST", routes.LOGOUT.path).status == 204
-    assert statuses(ended, "/v1/me", 8) == [401] * 6 + [429] * 2
+    ended_session = strict.client(strict.sign_in(Wallet("one")))
+    assert ended_session.call("POST", routes.LOGOUT.path).status == 204
+    assert statuses(ended_session, "/v1/me", 8) == [401] * 6 + [429] * 2
 
 
 async def test_junk_does_not_reach_the_database(
     database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Every connection waits for a table that somebody locked; junk is answered all the same."""
-    few = {**FEW, "POTLUCK_DATABASE_URL": database_url, "POTLUCK_DATABASE_CONNECTIONS": "2"}
-    with ServerProcess(tmp_path_factory.mktemp("busy"), 0, **few) as server:
+    few_requests = {
+        **FEW,
+        "POTLUCK_DATABASE_URL": database_url,
+        "POTLUCK_DATABASE_CONNECTIONS": "2",
+    }
+    with ServerProcess(tmp_path_factory.mktemp("busy"), 0, **few_requests) as server:
         database = await asyncpg.connect(database_url)
         async with database.transaction():
             await database.execute("LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE")
@@ -86,8 +90,10 @@ async def test_junk_does_not_reach_the_database(
 
 
 def test_accounts_are_counted_one_by_one_and_apart_from_strangers(strict: ServerProcess) -> None:
-    one, other = (strict.client(strict.sign_in(Wallet(name))) for name in ("one", "other"))
-    assert statuses(one, "/v1/me", 7) == [200] * 5 + [429] * 2
+    first_account, other = (
+        strict.client(strict.sign_in(Wallet(name))) for name in ("one", "other")
+    )
+    assert statuses(first_account, "/v1/me", 7) == [200] * 5 + [429] * 2
     assert statuses(other, "/v1/me", 1) == [200]
     assert statuses(strict.client(""), "/healthz", 1) == [200]
     assert statuses(strict.client("junk"), "/v1/me", 8)[-1] == 429
@@ -97,27 +103,27 @@ def test_accounts_are_counted_one_by_one_and_apart_from_strangers(strict: Server
 def test_two_sessions_of_an_account_are_one_account(strict: ServerProcess) -> None:
     wallet = Wallet("one")
     sessions = [strict.client(strict.sign_in(wallet)) for _ in range(2)]
-    found = [status for api in sessions for status in statuses(api, "/v1/me", 4)]
-    assert found == [200] * 5 + [429] * 3
+    status_codes = [status for api in sessions for status in statuses(api, "/v1/me", 4)]
+    assert status_codes == [200] * 5 + [429] * 3
 
 
 def test_wallets_of_one_address_are_a_crowd(tmp_path_factory: pytest.TempPathFactory) -> None:
-    crowd = {"POTLUCK_CROWD_REQUESTS_PER_SECOND": "0.01", "POTLUCK_CROWD_BURST": "6"}
-    with ServerProcess(tmp_path_factory.mktemp("crowd"), 0, **crowd) as server:
-        several = [server.client(server.sign_in(Wallet(f"number {n}"))) for n in range(4)]
-        found = [status for api in several for status in statuses(api, "/v1/me", 2)]
-        assert found == [200] * 6 + [429] * 2
+    crowd_limits = {"POTLUCK_CROWD_REQUESTS_PER_SECOND": "0.01", "POTLUCK_CROWD_BURST": "6"}
+    with ServerProcess(tmp_path_factory.mktemp("crowd"), 0, **crowd_limits) as server:
+        clients = [server.client(server.sign_in(Wallet(f"number {n}"))) for n in range(4)]
+        status_codes = [status for api in clients for status in statuses(api, "/v1/me", 2)]
+        assert status_codes == [200] * 6 + [429] * 2
         assert statuses(server.client(""), "/healthz", 1) == [200]
 
 
 async def test_machines_are_counted_one_by_one_and_together() -> None:
-    few = HttpSettings(
+    few_requests = HttpSettings(
         account_requests_per_second=0.01,
         account_burst=3,
         crowd_requests_per_second=0.01,
         crowd_burst=5,
     )
-    limiter = Limiter(InProcessLive(), few)
+    limiter = Limiter(InProcessLive(), few_requests)
 
     async def calls(node_key_id: str, times: int) -> list[bool]:
         return [await is_let(limiter.check_machine(node_key_id, "account")) for _ in range(times)]
@@ -135,16 +141,16 @@ async def test_terminals_are_counted_together() -> None:
 
 def test_terminals_that_ask_are_counted_wherever_they_come_from(tmp_path: Path) -> None:
     """What they ask for is kept until it is answered, and addresses are cheap."""
-    few = {"POTLUCK_TERMINAL_ASKS_PER_SECOND": "0.2"}
-    with behind("127.0.0.1", tmp_path, **few) as server:
-        found = [asked_from(server, f"203.0.113.{number}") for number in range(4)]
-        assert found == [201] * 2 + [429] * 2
+    few_asks = {"POTLUCK_TERMINAL_ASKS_PER_SECOND": "0.2"}
+    with behind("127.0.0.1", tmp_path, **few_asks) as server:
+        status_codes = [asked_from(server, f"203.0.113.{number}") for number in range(4)]
+        assert status_codes == [201] * 2 + [429] * 2
         assert status(server, "203.0.113.9") == 200
 
 
 def asked_from(server: ServerProcess, address: str) -> int:
     body = b'{"machine": "attic"}'
-    said = (
+    head_lines = (
         f"POST {routes.ASK_FOR_TERMINAL.path} HTTP/1.1",
         "Host: pool",
         "Content-Type: application/json",
@@ -152,13 +158,13 @@ def asked_from(server: ServerProcess, address: str) -> int:
         f"X-Forwarded-For: {address}",
     )
     with Raw(server, handshake=False) as proxy:
-        proxy.send("\r\n".join((*said, "\r\n")).encode() + body)
+        proxy.send("\r\n".join((*head_lines, "\r\n")).encode() + body)
         return proxy.answer().status
 
 
 async def test_many_networks_of_one_holder_are_counted_together() -> None:
-    few = HttpSettings(address_requests_per_second=0.01, address_burst=2)
-    limiter = Limiter(InProcessLive(), few)
+    few_requests = HttpSettings(address_requests_per_second=0.01, address_burst=2)
+    limiter = Limiter(InProcessLive(), few_requests)
 
     async def calls(address: str) -> bool:
         return await is_let(limiter.check_address(address))
@@ -183,15 +189,15 @@ def test_instances_count_together(
     with databases.fresh() as url:
         shared = {"POTLUCK_DATABASE_URL": url, "POTLUCK_REDIS_URL": redis_url, **FEW}
         with (
-            ServerProcess(tmp_path_factory.mktemp("one"), 0, **shared) as one,
+            ServerProcess(tmp_path_factory.mktemp("one"), 0, **shared) as first_server,
             ServerProcess(tmp_path_factory.mktemp("other"), 0, **shared) as other,
         ):
-            found = [
+            status_codes = [
                 api.call("GET", "/healthz").status
                 for _ in range(6)
-                for api in (one.client(""), other.client(""))
+                for api in (first_server.client(""), other.client(""))
             ]
-    assert found == [200] * 8 + [429] * 4
+    assert status_codes == [200] * 8 + [429] * 4
 
 
 def test_without_redis_each_counts_for_itself(
@@ -233,8 +239,8 @@ def test_requests_from_the_same_machine_are_not_limited_by_address(tmp_path: Pat
 def test_strangers_are_counted_where_they_can_come(
     options: dict[str, object], rate: float, tmp_path: Path
 ) -> None:
-    found = read_settings({"data_directory": str(tmp_path), **options}, {})
-    assert found.address_requests_per_second == rate
+    limits = read_settings({"data_directory": str(tmp_path), **options}, {})
+    assert limits.address_requests_per_second == rate
 
 
 def test_no_limit_is_no_limit(edge: ServerProcess) -> None:
@@ -252,4 +258,4 @@ def test_no_limit_is_no_limit(edge: ServerProcess) -> None:
     ],
 )
 def test_a_network_of_ipv6_is_one_holder(address: str, counted_as: list[str]) -> None:
-    assert [who for who, _ in holders(address)] == counted_as
+    assert [holder for holder, _ in holders(address)] == counted_as

@@ -9,7 +9,7 @@ from potluck.server.settings import read_settings
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("times", "setting"),
     [
         # A node that beats as it is asked to must not be taken for lost, nor for silent.
         ({"lease_seconds": 20.0}, "HEARTBEAT_SECONDS is 20, and POTLUCK_LEASE_SECONDS is 20"),
@@ -21,12 +21,12 @@ from potluck.server.settings import read_settings
     ],
 )
 def test_times_that_contradict_each_other_are_refused(
-    tmp_path: Path, given: dict[str, float], named: str
+    tmp_path: Path, times: dict[str, float], setting: str
 ) -> None:
-    with pytest.raises(BadSettings, match=named):
-        read_settings({"data_directory": tmp_path, **given}, {})
+    with pytest.raises(BadSettings, match=setting):
+        read_settings({"data_directory": tmp_path, **times}, {})
 
 
 def test_times_in_their_order_are_fine(tmp_path: Path) -> None:
-    given = {"heartbeat_seconds": 1.0, "silent_after_seconds": 2.0, "lease_seconds": 3.0}
-    assert read_settings({"data_directory": tmp_path, **given}, {}).lease_seconds == 3.0
+    times = {"heartbeat_seconds": 1.0, "silent_after_seconds": 2.0, "lease_seconds": 3.0}
+    assert read_settings({"data_directory": tmp_path, **times}, {}).lease_seconds == 3.0

@@ -39,32 +39,32 @@ NOT_HTTP = {
 }
 
 
-def refused(server: ServerProcess, said: bytes) -> Answer:
+def refused(server: ServerProcess, request: bytes) -> Answer:
     with Raw(server) as stranger:
-        stranger.send(said)
-        answer = stranger.answer()
-        assert answer.headers["connection"] == "close"
+        stranger.send(request)
+        response = stranger.answer()
+        assert response.headers["connection"] == "close"
         assert stranger.socket.recv(1) == b"", "and then it hangs up"
-    return answer
+    return response
 
 
-def all_refused(server: ServerProcess, said: dict[str, bytes]) -> Iterator[tuple[str, Answer]]:
+def all_refused(server: ServerProcess, requests: dict[str, bytes]) -> Iterator[tuple[str, Answer]]:
     """At once: a server takes a second to hang up on somebody who may still be sending."""
-    with ThreadPoolExecutor(len(said)) as strangers:
-        answers = strangers.map(partial(refused, server), said.values())
-        yield from zip(said, answers, strict=True)
+    with ThreadPoolExecutor(len(requests)) as strangers:
+        responses = strangers.map(partial(refused, server), requests.values())
+        yield from zip(requests, responses, strict=True)
 
 
 def test_too_large_headers_get_431(edge: ServerProcess) -> None:
-    for what, answer in all_refused(edge, TOO_LARGE):
-        assert (answer.status, answer.problem["code"]) == (431, "headers_too_large"), what
-        assert re.search(r"at most\.$", answer.problem["detail"]), what
-        assert answer.problem["hint"], what
+    for case, answer in all_refused(edge, TOO_LARGE):
+        assert (answer.status, answer.problem["code"]) == (431, "headers_too_large"), case
+        assert re.search(r"at most\.$", answer.problem["detail"]), case
+        assert answer.problem["hint"], case
 
 
 def test_invalid_http_gets_400(edge: ServerProcess) -> None:
-    for what, answer in all_refused(edge, NOT_HTTP):
-        assert (answer.status, answer.problem["code"]) == (400, "invalid_input"), what
+    for case, answer in all_refused(edge, NOT_HTTP):
+        assert (answer.status, answer.problem["code"]) == (400, "invalid_input"), case
 
 
 def test_a_refusal_has_the_headers_of_every_answer(edge: ServerProcess) -> None:
@@ -97,15 +97,15 @@ def test_requests_in_a_row_are_answered_in_their_order(edge: ServerProcess) -> N
 def test_another_protocol_is_not_offered(edge: ServerProcess) -> None:
     with Raw(edge) as client:
         client.send(LINE + b"Host: pool\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-        answer = client.answer()
-        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        response = client.answer()
+        assert (response.status, response.headers["connection"]) == (200, "close")
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_read(edge: ServerProcess) -> None:
     with Raw(edge) as stranger:
         stranger.send(POST + b"Content-Length: 1048577\r\n\r\n")
-        answer = stranger.answer()
-        assert (answer.status, answer.problem["code"]) == (413, "too_large")
+        response = stranger.answer()
+        assert (response.status, response.problem["code"]) == (413, "too_large")
 
 
 def test_a_body_that_says_no_length_is_counted(edge: ServerProcess) -> None:
@@ -125,8 +125,8 @@ def test_a_body_that_is_too_large_leaves_the_connection_in_order(edge: ServerPro
 
 
 def test_a_client_that_hangs_up_disturbs_no_other(edge: ServerProcess) -> None:
-    for said in (b"", b"GET", POST, POST + b"Content-Length: 10\r\n\r\n{"):
+    for fragment in (b"", b"GET", POST, POST + b"Content-Length: 10\r\n\r\n{"):
         with Raw(edge) as stranger:
-            stranger.send(said)
+            stranger.send(fragment)
             stranger.socket.shutdown(socket.SHUT_RDWR)
     assert healthy(edge) < 3

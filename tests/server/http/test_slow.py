@@ -33,37 +33,37 @@ SOON_SECONDS = 3.0
 
 @pytest.fixture(params=["edge", "secure"])
 def server(request: pytest.FixtureRequest) -> ServerProcess:
-    found: ServerProcess = request.getfixturevalue(request.param)
-    return found
+    requested_server: ServerProcess = request.getfixturevalue(request.param)
+    return requested_server
 
 
-@pytest.mark.parametrize("said", SAID)
-def test_an_idle_client_is_disconnected(server: ServerProcess, said: str) -> None:
+@pytest.mark.parametrize("fragment", SAID)
+def test_an_idle_client_is_disconnected(server: ServerProcess, fragment: str) -> None:
     with Raw(server) as stranger:
-        stranger.send(SAID[said])
+        stranger.send(SAID[fragment])
         assert 0.2 < stranger.closed_after() < SOON_SECONDS
 
 
-@pytest.mark.parametrize("said", ["half a header", "half a body", "half a chunk"])
-def test_a_byte_now_and_then_does_not_help(edge: ServerProcess, said: str) -> None:
+@pytest.mark.parametrize("fragment", ["half a header", "half a body", "half a chunk"])
+def test_a_byte_now_and_then_does_not_help(edge: ServerProcess, fragment: str) -> None:
     with Raw(edge) as stranger:
-        stranger.send(SAID[said])
+        stranger.send(SAID[fragment])
         drip_until_hung_up(stranger)
 
 
 def drip_until_hung_up(stranger: Raw) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(OSError, match=HUNG_UP):
-        while time.monotonic() - began < SOON_SECONDS:
+        while time.monotonic() - started < SOON_SECONDS:
             stranger.send(b"x")
             time.sleep(0.1)
 
 
 def test_a_part_of_a_file_that_drips_is_given_up_and_leaves_nothing(edge: ServerProcess) -> None:
     blob = {"sha256": "a" * 64, "size_bytes": 10_000}
-    begun = edge.client().post("/v1/uploads", {"blob": blob})["upload_id"]
+    upload_id = edge.client().post("/v1/uploads", {"blob": blob})["upload_id"]
     head = (
-        f"PUT /v1/uploads/{begun}/parts/0 HTTP/1.1\r\nHost: pool\r\nContent-Length: 10000\r\n"
+        f"PUT /v1/uploads/{upload_id}/parts/0 HTTP/1.1\r\nHost: pool\r\nContent-Length: 10000\r\n"
         f"Content-Type: application/octet-stream\r\nAuthorization: Bearer {edge.token}\r\n\r\n"
     )
     unfinished = edge.directory / "server" / "blobs" / ".unfinished"
@@ -94,12 +94,12 @@ def test_a_request_that_began_with_the_one_before_it_has_no_more_time(
 ) -> None:
     """A connection that only rests may do so for longer: see below."""
     with Raw(server) as stranger:
-        began = time.monotonic()
+        started = time.monotonic()
         stranger.send(GET + HALF_HEAD)
         assert stranger.answer().status == 200
-        with OwnTime(server.process.pid) as own:
+        with OwnTime(server.process.pid) as cpu_time:
             stranger.closed_after()
-        assert own.seconds < 0.7 and time.monotonic() - began > 0.2
+        assert cpu_time.seconds < 0.7 and time.monotonic() - started > 0.2
 
 
 def test_a_connection_may_rest_but_not_for_ever(server: ServerProcess) -> None:
@@ -128,10 +128,10 @@ def test_a_body_after_its_answer_is_waited_for_no_longer_than_another(edge: Serv
 
 
 def test_a_response_without_a_reader_is_dropped(edge: ServerProcess) -> None:
-    asked = b"GET /schema/openapi.json HTTP/1.1\r\nHost: pool\r\n\r\n"
+    request = b"GET /schema/openapi.json HTTP/1.1\r\nHost: pool\r\n\r\n"
     with Raw(edge) as stranger, pytest.raises(OSError, match=HUNG_UP):
         for _ in range(10_000):
-            stranger.send(asked)
+            stranger.send(request)
             time.sleep(0.001)
     assert healthy(edge) < SOON_SECONDS
     assert "Traceback" not in (edge.directory / "server.log").read_text()
@@ -162,9 +162,9 @@ def assert_open_for(seconds: float, connection: socket.socket) -> None:
             continue
 
 
-def opened(server: ServerProcess, said: bytes, handshake: bool = True) -> Raw:
+def opened(server: ServerProcess, fragment: bytes, handshake: bool = True) -> Raw:
     raw = Raw(server, handshake)
-    raw.send(said)
+    raw.send(fragment)
     return raw
 
 
@@ -173,8 +173,8 @@ def test_three_hundred_of_them_are_closed_while_others_are_served(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     server: ServerProcess = request.getfixturevalue("secure" if "shake" in kind else "edge")
-    said = {"half a header": HALF_HEAD, "half a body": HALF_BODY}.get(kind, b"\x16\x03")
-    assert_all_are_closed(server, said, kind != "half a handshake", SOON_SECONDS)
+    fragment = {"half a header": HALF_HEAD, "half a body": HALF_BODY}.get(kind, b"\x16\x03")
+    assert_all_are_closed(server, fragment, kind != "half a handshake", SOON_SECONDS)
 
 
 @pytest.mark.long
@@ -184,35 +184,37 @@ def test_three_hundred_half_open_connections_are_closed_within_15_seconds(
     """With the times that people get. Here everybody has one address, which is not counted."""
     usual = {"POTLUCK_TLS": "auto", "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0"}
     with ServerProcess(tmp_path_factory.mktemp("usual"), 0, **usual) as server:
-        for said, handshake in ((HALF_HEAD, True), (HALF_BODY, True), (b"\x16\x03", False)):
-            assert_all_are_closed(server, said, handshake, 15.0)
+        for fragment, handshake in ((HALF_HEAD, True), (HALF_BODY, True), (b"\x16\x03", False)):
+            assert_all_are_closed(server, fragment, handshake, 15.0)
 
 
 def assert_all_are_closed(
-    server: ServerProcess, said: bytes, handshake: bool, seconds: float
+    server: ServerProcess, fragment: bytes, handshake: bool, seconds: float
 ) -> None:
     with ExitStack() as stack:
-        crowd = [stack.enter_context(opened(server, said, handshake)) for _ in range(300)]
-        began = time.monotonic()
+        connections = [stack.enter_context(opened(server, fragment, handshake)) for _ in range(300)]
+        started = time.monotonic()
         served: list[float] = []
-        waiting = threading.Thread(target=lambda: [one.closed_after() for one in crowd])
+        waiting = threading.Thread(
+            target=lambda: [connection.closed_after() for connection in connections]
+        )
         waiting.start()
         while waiting.is_alive():
-            with OwnTime(server.process.pid) as own:
+            with OwnTime(server.process.pid) as cpu_time:
                 healthy(server)
-            served.append(own.seconds)
+            served.append(cpu_time.seconds)
             waiting.join(0.05)
-        assert time.monotonic() - began < seconds
+        assert time.monotonic() - started < seconds
     assert max(served) < 1.0, "others had to wait"
 
 
 def healthy(server: ServerProcess) -> float:
     """How long a well-behaved client waits for its answer."""
-    began = time.monotonic()
+    started = time.monotonic()
     with Raw(server) as client:
         client.send(GET)
         assert client.answer().status == 200
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
 def test_nothing_of_this_is_an_error_of_ours(edge: ServerProcess) -> None:

@@ -50,8 +50,8 @@ def test_a_new_name_gets_a_new_certificate_of_the_same_authority(tmp_path: Path)
     after = authority.ensure_certificate(tmp_path, [*NAMES, "other.example.org"], NOW)
     assert leaf(after) != first
     assert after.authority_pem == before.authority_pem
-    named = leaf(after).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert "other.example.org" in named.get_values_for_type(x509.DNSName)
+    names = leaf(after).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "other.example.org" in names.get_values_for_type(x509.DNSName)
 
 
 def test_a_certificate_without_its_key_is_made_anew(tmp_path: Path) -> None:
@@ -118,19 +118,23 @@ def test_an_unwritable_pin_is_reported(secure: ServerProcess, tmp_path: Path) ->
 
 
 def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as taken_socket:
+        port = taken_socket.getsockname()[1]
     with pytest.raises(ServerUnreachable):
         pin_ca(f"https://127.0.0.1:{port}", "0" * 64, tmp_path)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_fetched_authority_must_match_the_fingerprint(tmp_path: Path, is_first: bool) -> None:
-    ours = authority.ensure_certificate(tmp_path / "ours", NAMES)
-    theirs = authority.ensure_certificate(tmp_path / "theirs", NAMES).authority_pem
-    both = ours.authority_pem + theirs if is_first else theirs + ours.authority_pem
-    with somebody_who_says(both, ours) as url, pytest.raises(BadSettings):
-        pin_ca(url, authority.fingerprint(ours.authority_pem), tmp_path / "kept")
+    own_authority = authority.ensure_certificate(tmp_path / "ours", NAMES)
+    other_authority = authority.ensure_certificate(tmp_path / "theirs", NAMES).authority_pem
+    both = (
+        own_authority.authority_pem + other_authority
+        if is_first
+        else other_authority + own_authority.authority_pem
+    )
+    with somebody_who_says(both, own_authority) as url, pytest.raises(BadSettings):
+        pin_ca(url, authority.fingerprint(own_authority.authority_pem), tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
@@ -171,12 +175,12 @@ def test_a_name_that_the_certificate_lacks_is_not_believed(secure: ServerProcess
 
 
 async def test_a_provider_believes_the_same_and_says_so(secure: ServerProcess) -> None:
-    asked = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
+    request = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
     async with aiohttp.ClientSession(connector=secured_by(context_for(secure))) as session:
-        assert (await Exchange(session, secure.url).send(asked, ServerHealth)).status == "ok"
+        assert (await Exchange(session, secure.url).send(request, ServerHealth)).status == "ok"
     async with aiohttp.ClientSession(connector=secured_by(trust.make_tls_context(None))) as session:
         with pytest.raises(ServerUnreachable, match="is not trusted") as raised:
-            await Exchange(session, secure.url).send(asked, ServerHealth)
+            await Exchange(session, secure.url).send(request, ServerHealth)
     assert "--ca-fingerprint" in raised.value.hint
 
 
@@ -236,15 +240,15 @@ def test_a_renewal_that_fails_is_tried_again(tmp_path: Path) -> None:
     """As on a full disk: a file stands where the directory should be."""
     with ServerProcess(tmp_path, 0, POTLUCK_TLS="auto", POTLUCK_TLS_RELOAD_SECONDS="0.1") as server:
         directory = authority_file(server).parent
-        log, away = tmp_path / "server.log", directory.with_name("away")
+        log, moved_directory = tmp_path / "server.log", directory.with_name("away")
         pinned = context_for(server)
         before = names_served(pinned, server)
-        directory.rename(away)
+        directory.rename(moved_directory)
         directory.write_text("")
         await_true(lambda: "cannot renew" in log.read_text(), "it says so")
         directory.unlink()
-        (away / "server.pem").unlink()
-        away.rename(directory)
+        (moved_directory / "server.pem").unlink()
+        moved_directory.rename(directory)
         await_true(lambda: names_served(pinned, server) != before, "the new certificate")
 
 
@@ -300,23 +304,29 @@ for options in json.load(sys.stdin):
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
     """What each of them is told, by one process: to start one takes longer than all the rest."""
-    asked = json.dumps([options for options, _, _ in REFUSED.values()])
+    configurations = json.dumps([options for options, _, _ in REFUSED.values()])
     command = [sys.executable, "-c", ALL_OF_THEM]
     place = tmp_path_factory.mktemp("refused")
-    ended = subprocess.run(
-        command, input=asked, capture_output=True, text=True, timeout=60, cwd=place, check=True
+    process = subprocess.run(
+        command,
+        input=configurations,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=place,
+        check=True,
     )
-    return dict(zip(REFUSED, map(json.loads, ended.stdout.splitlines()), strict=True))
+    return dict(zip(REFUSED, map(json.loads, process.stdout.splitlines()), strict=True))
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("case", REFUSED)
 def test_a_server_that_would_be_open_does_not_start(
-    what: str, refused: dict[str, tuple[int, str]]
+    case: str, refused: dict[str, tuple[int, str]]
 ) -> None:
-    _, said, hint = REFUSED[what]
-    status, told = refused[what]
-    assert status == 78, told
-    assert said in told and hint in told
+    _, problem, hint = REFUSED[case]
+    status, output = refused[case]
+    assert status == 78, output
+    assert problem in output and hint in output
 
 
 @pytest.mark.parametrize(

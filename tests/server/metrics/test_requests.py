@@ -39,14 +39,14 @@ async def test_an_operation_that_waits_or_transfers_bytes_is_counted_but_not_tim
 
 
 async def test_requests_are_open_until_they_are_answered_or_fail() -> None:
-    metrics, tally, seen = ServerMetrics(), RequestTally(), list[float | None]()
+    metrics, tally, open_counts = ServerMetrics(), RequestTally(), list[float | None]()
     metrics.watch_requests(tally)
 
     async def fail(*_: Any) -> None:
-        seen.append(metrics.registry.value("potluck_http_requests_open"))
+        open_counts.append(metrics.registry.value("potluck_http_requests_open"))
         raise ConnectionError
 
     scope: Any = {"headers": []}
     with pytest.raises(ConnectionError):
         await RequestContext(fail, tally)(scope, ignore, ignore)
-    assert [*seen, metrics.registry.value("potluck_http_requests_open")] == [1, 0]
+    assert [*open_counts, metrics.registry.value("potluck_http_requests_open")] == [1, 0]

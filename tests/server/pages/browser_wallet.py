@@ -58,13 +58,13 @@ class BrowserWallet:
         self.asked.append((method, params))
         if method in self.declines:
             return {"error": {"code": 4001, "message": "User rejected the request."}}
-        answers = {
+        replies = {
             "eth_requestAccounts": self._accounts,
             "eth_chainId": self._chain,
             "personal_sign": self._sign_text,
             "eth_signTypedData_v4": self._sign_typed_data,
         }
-        return {"result": answers[method](params)}
+        return {"result": replies[method](params)}
 
     def _accounts(self, _: list[str]) -> list[str]:
         return [self.wallet.address.lower()]  # as most wallets spell it

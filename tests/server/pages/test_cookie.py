@@ -103,7 +103,7 @@ def test_another_site_cannot_use_it(signed_in: Page, server: ServerProcess, else
     for route in (routes.BROWSER_REFRESH, routes.BROWSER_LOGOUT):
         # The browser shows the answer to nobody, so that it counts as failed.
         with context.expect_event(
-            "requestfailed", lambda each, to=route: to.path in each.url
+            "requestfailed", lambda request, to=route: to.path in request.url
         ) as blind:
             attacker.evaluate(CALL, [server.url + route.path, None, False])
         assert "cookie" not in blind.value.all_headers(), "SameSite keeps it back"

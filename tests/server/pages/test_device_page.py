@@ -14,13 +14,13 @@ SIGN = "Sign with Test Wallet"
 
 
 def ask(anybody: Api, **changes: Any) -> Any:
-    asked = anybody.post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic", **changes})
-    assert "user_code" in asked, asked
-    return asked
+    approval = anybody.post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic", **changes})
+    assert "user_code" in approval, approval
+    return approval
 
 
-def poll(anybody: Api, asked: Any) -> Any:
-    return anybody.post(routes.TERMINAL_TOKEN.path, {"device_code": asked["device_code"]})
+def poll(anybody: Api, approval: Any) -> Any:
+    return anybody.post(routes.TERMINAL_TOKEN.path, {"device_code": approval["device_code"]})
 
 
 def heading(page: Page) -> Any:
@@ -32,13 +32,13 @@ def test_a_wallet_approves_and_the_terminal_is_let_in(
 ) -> None:
     alice = BrowserWallet("alice")
     alice.announce(page)
-    asked = ask(anybody)
-    assert poll(anybody, asked)["code"] == "authorization_pending"
+    approval = ask(anybody)
+    assert poll(anybody, approval)["code"] == "authorization_pending"
 
-    page.goto(asked["verification_uri"])
-    page.get_by_label("eight letters").fill(asked["user_code"].replace("-", "").lower())
+    page.goto(approval["verification_uri"])
+    page.get_by_label("eight letters").fill(approval["user_code"].replace("-", "").lower())
     page.keyboard.press("Enter")
-    expect(page.locator("#ask-code")).to_have_text(asked["user_code"])
+    expect(page.locator("#ask-code")).to_have_text(approval["user_code"])
     expect(page.locator("#ask-machine")).to_have_text("attic")
     expect(page.get_by_text("submit and cancel tasks")).to_be_visible()
     expect(page.get_by_text("Node key")).to_be_hidden()
@@ -46,8 +46,8 @@ def test_a_wallet_approves_and_the_terminal_is_let_in(
     expect(heading(page)).to_have_text("Signed. Go back to your terminal.")
 
     (text,) = alice.texts()
-    assert asked["user_code"] in text
-    tokens = poll(anybody, asked)
+    assert approval["user_code"] in text
+    tokens = poll(anybody, approval)
     assert tokens["address"] == alice.wallet.address
     me = server.client(tokens["access_token"])
     assert me.get(routes.ME.path)["address"] == alice.wallet.address
@@ -61,8 +61,8 @@ def test_a_machine_is_brought_in_with_a_second_signature(
 ) -> None:
     alice, node_key = BrowserWallet("alice with a machine"), Wallet("a machine's key").address
     alice.announce(page)
-    asked = ask(anybody, node_key=node_key)
-    page.goto(asked["verification_uri_complete"])
+    approval = ask(anybody, node_key=node_key)
+    page.goto(approval["verification_uri_complete"])
     expect(page.get_by_text(node_key)).to_be_visible()
     expect(page.get_by_text("joins the pool as your provider")).to_be_visible()
     page.get_by_role("button", name=SIGN).click()
@@ -70,7 +70,7 @@ def test_a_machine_is_brought_in_with_a_second_signature(
 
     methods = [method for method, _ in alice.asked]
     assert methods.count("eth_signTypedData_v4") == 1
-    me = server.client(poll(anybody, asked)["access_token"])
+    me = server.client(poll(anybody, approval)["access_token"])
     (authorised,) = me.get(routes.LIST_NODE_KEYS.path)["node_keys"]
     assert authorised["key"] == node_key
     me.close()
@@ -80,32 +80,32 @@ def test_who_declines_the_second_signature_has_approved_nothing(page: Page, anyb
     alice = BrowserWallet("alice without a machine")
     alice.announce(page)
     alice.declines.add("eth_signTypedData_v4")
-    asked = ask(anybody, node_key=Wallet("another machine's key").address)
-    page.goto(asked["verification_uri_complete"])
+    approval = ask(anybody, node_key=Wallet("another machine's key").address)
+    page.goto(approval["verification_uri_complete"])
     page.get_by_role("button", name=SIGN).click()
     expect(page.get_by_role("alert")).to_contain_text("You declined in the wallet.")
-    assert poll(anybody, asked)["code"] == "authorization_pending"
+    assert poll(anybody, approval)["code"] == "authorization_pending"
 
 
 def test_the_keyboard_is_enough(page: Page, anybody: Api) -> None:
     BrowserWallet("keyboard").announce(page)
-    asked = ask(anybody)
-    page.goto(asked["verification_uri_complete"])
+    approval = ask(anybody)
+    page.goto(approval["verification_uri_complete"])
     expect(heading(page)).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name=SIGN)).to_be_focused()
     page.keyboard.press("Enter")
     expect(heading(page)).to_have_text("Signed. Go back to your terminal.")
-    assert "access_token" in poll(anybody, asked)
+    assert "access_token" in poll(anybody, approval)
 
 
 def test_the_address_keeps_the_code_from_the_server(page: Page, anybody: Api) -> None:
-    asked = ask(anybody)
+    approval = ask(anybody)
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url))
-    page.goto(asked["verification_uri_complete"])
-    expect(page.locator("#ask-code")).to_have_text(asked["user_code"])
-    assert sent[0] == asked["verification_uri"]
+    page.goto(approval["verification_uri_complete"])
+    expect(page.locator("#ask-code")).to_have_text(approval["user_code"])
+    assert sent[0] == approval["verification_uri"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -116,14 +116,14 @@ def test_it_fits_a_narrow_screen_in_both_themes(page: Page, anybody: Api, theme:
     expect(page.get_by_role("button", name=SIGN)).to_be_visible()
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= 360
-    for what in ("main", "#ask-machine", "dt >> nth=0", f"button:has-text('{SIGN}')"):
-        assert contrast(page, what) >= 4.5, what
+    for selector in ("main", "#ask-machine", "dt >> nth=0", f"button:has-text('{SIGN}')"):
+        assert contrast(page, selector) >= 4.5, selector
 
 
 def test_a_wallet_that_does_not_announce_itself_is_found(page: Page, anybody: Api) -> None:
     BrowserWallet("old").stand_alone(page)
-    asked = ask(anybody)
-    page.goto(asked["verification_uri_complete"])
+    approval = ask(anybody)
+    page.goto(approval["verification_uri_complete"])
     page.get_by_role("button", name="Sign with your wallet").click()
     expect(heading(page)).to_have_text("Signed. Go back to your terminal.")
 
@@ -134,27 +134,27 @@ def test_without_a_wallet_it_says_what_to_do(page: Page, anybody: Api) -> None:
 
 
 def test_an_unknown_code_is_told(page: Page, anybody: Api) -> None:
-    for typed in ("BCDF-GHJK", "bcdfghjk", "AAAA-AAAA"):
+    for typed_code in ("BCDF-GHJK", "bcdfghjk", "AAAA-AAAA"):
         visit(page, f"{anybody.url}/device")
-        page.get_by_label("eight letters").fill(typed)
+        page.get_by_label("eight letters").fill(typed_code)
         page.get_by_role("button", name="Continue").click()
         expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
         expect(heading(page)).to_have_text("Enter the code from your terminal")
 
 
 def test_what_is_no_code_is_told_at_once(page: Page, anybody: Api) -> None:
-    for typed in ("..", "ABC", "../../healthz", "<b>eight</b>"):
-        visit(page, f"{anybody.url}/device#{typed}")
+    for typed_code in ("..", "ABC", "../../healthz", "<b>eight</b>"):
+        visit(page, f"{anybody.url}/device#{typed_code}")
         expect(page.get_by_role("alert")).to_contain_text("The code has eight letters.")
 
 
 def test_a_code_that_ends_while_it_is_looked_at_is_told(page: Page, hasty: Api) -> None:
     BrowserWallet("slow").announce(page)
-    asked = ask(hasty)
-    page.goto(asked["verification_uri_complete"])
+    approval = ask(hasty)
+    page.goto(approval["verification_uri_complete"])
     button = page.get_by_role("button", name=SIGN)
     expect(button).to_be_visible()
-    await_true(lambda: poll(hasty, asked)["code"] == "expired_token", "the code ends")
+    await_true(lambda: poll(hasty, approval)["code"] == "expired_token", "the code ends")
     button.click()
     expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
 
@@ -164,11 +164,11 @@ def test_who_declines_in_the_wallet_may_try_again(page: Page, anybody: Api, meth
     alice = BrowserWallet("hesitant")
     alice.announce(page)
     alice.declines.add(method)
-    asked = ask(anybody)
-    page.goto(asked["verification_uri_complete"])
+    approval = ask(anybody)
+    page.goto(approval["verification_uri_complete"])
     page.get_by_role("button", name=SIGN).click()
     expect(page.get_by_role("alert")).to_contain_text("You declined in the wallet.")
-    assert poll(anybody, asked)["code"] == "authorization_pending"
+    assert poll(anybody, approval)["code"] == "authorization_pending"
     alice.declines.clear()
     page.get_by_role("button", name=SIGN).click()
     expect(heading(page)).to_have_text("Signed. Go back to your terminal.")
@@ -178,8 +178,8 @@ def test_who_declines_in_the_wallet_may_try_again(page: Page, anybody: Api, meth
 def test_a_wallet_on_another_chain_need_not_switch(page: Page, anybody: Api) -> None:
     alice = BrowserWallet("elsewhere", chain_id=137)
     alice.announce(page)
-    asked = ask(anybody)
-    page.goto(asked["verification_uri_complete"])
+    approval = ask(anybody)
+    page.goto(approval["verification_uri_complete"])
     page.get_by_role("button", name=SIGN).click()
     expect(heading(page)).to_have_text("Signed. Go back to your terminal.")
     assert "Chain ID: 1\n" in alice.texts()[0]
@@ -196,13 +196,13 @@ def test_a_refused_signature_names_the_chain_that_was_asked(page: Page, anybody:
 
 
 def test_who_did_not_ask_refuses(page: Page, anybody: Api) -> None:
-    asked = ask(anybody)
-    page.goto(asked["verification_uri_complete"])
+    approval = ask(anybody)
+    page.goto(approval["verification_uri_complete"])
     page.get_by_role("button", name="deny").click()
     expect(heading(page)).to_have_text("Denied")
-    assert poll(anybody, asked)["code"] == "access_denied"
+    assert poll(anybody, approval)["code"] == "access_denied"
     page.goto("about:blank")
-    page.goto(asked["verification_uri_complete"])
+    page.goto(approval["verification_uri_complete"])
     expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
 
 
@@ -254,9 +254,9 @@ def visit(page: Page, url: str) -> None:
         page.reload()
 
 
-def contrast(page: Page, what: str) -> float:
+def contrast(page: Page, selector: str) -> float:
     """Of its text against what is behind it, as WCAG counts."""
-    colours = page.locator(what).first.evaluate(
+    colours = page.locator(selector).first.evaluate(
         """(element) => {
           const ground = (each) => {
             const colour = getComputedStyle(each).backgroundColor;

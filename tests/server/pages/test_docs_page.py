@@ -27,12 +27,12 @@ def docs(server: ServerProcess, page: Page) -> Page:
 
 
 def test_every_operation_is_shown_with_words_and_examples(docs: Page, document: Any) -> None:
-    wanted = {
-        said["operationId"]: (said["summary"], method.upper(), path)
+    expected = {
+        operation["operationId"]: (operation["summary"], method.upper(), path)
         for path, methods in document["paths"].items()
-        for method, said in methods.items()
+        for method, operation in methods.items()
     }
-    shown = docs.locator("article").evaluate_all(
+    articles = docs.locator("article").evaluate_all(
         """found => found.map((each) => [
           each.id,
           each.querySelector("h3").textContent,
@@ -40,12 +40,12 @@ def test_every_operation_is_shown_with_words_and_examples(docs: Page, document: 
           each.querySelectorAll(".sample pre").length,
         ])"""
     )
-    assert {each[0] for each in shown} == wanted.keys()
-    for name, title, path, samples in shown:
-        assert title == wanted[name][0] and path.endswith(wanted[name][2]) and samples == 2
+    assert {article[0] for article in articles} == expected.keys()
+    for name, title, path, samples in articles:
+        assert title == expected[name][0] and path.endswith(expected[name][2]) and samples == 2
     areas = docs.locator("nav h2").all_text_contents()
     assert areas == [tag["name"] for tag in document["tags"]]
-    assert docs.locator("nav li").count() == len(wanted)
+    assert docs.locator("nav li").count() == len(expected)
     expect(docs.locator("#trouble")).to_be_hidden()
 
 
@@ -69,16 +69,16 @@ def test_a_task_is_submitted_and_read_from_the_page(server: ServerProcess, docs:
     submit = docs.locator("article#submit_task")
     submit.get_by_text("Try it").click()
     submit.get_by_role("button", name="Send").click()
-    answer = submit.locator(".try .sample pre")
-    expect(answer).to_contain_text('"state": "queued"')
+    sample = submit.locator(".try .sample pre")
+    expect(sample).to_contain_text('"state": "queued"')
     (task,) = [
-        each for each in server.client().get("/v1/tasks")["tasks"] if each["name"] == "hello"
+        task for task in server.client().get("/v1/tasks")["tasks"] if task["name"] == "hello"
     ]
-    one = docs.locator("article#get_task")
-    one.get_by_text("Try it").click()
-    one.get_by_label("task_id (path)").fill(task["id"])
-    one.get_by_role("button", name="Send").click()
-    expect(one.locator(".try .sample pre")).to_contain_text(task["id"])
+    article = docs.locator("article#get_task")
+    article.get_by_text("Try it").click()
+    article.get_by_label("task_id (path)").fill(task["id"])
+    article.get_by_role("button", name="Send").click()
+    expect(article.locator(".try .sample pre")).to_contain_text(task["id"])
 
 
 def test_fields_are_opened_one_by_one(docs: Page) -> None:

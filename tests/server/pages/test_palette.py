@@ -11,12 +11,12 @@ SHARED = {"ground", "sheet", "sunken", "ink", "soft", "line", "strong-line", "ac
 
 
 def test_the_api_page_has_the_palette_of_the_dashboard() -> None:
-    light, _, rest = STYLES.read_text().partition('[data-theme="dark"] {')
-    dark = rest.partition("}")[0]
-    ours = dict(_COLOUR.findall(light)), dict(_COLOUR.findall(dark))
+    light, _, after_light = STYLES.read_text().partition('[data-theme="dark"] {')
+    dark = after_light.partition("}")[0]
+    dashboard_colours = dict(_COLOUR.findall(light)), dict(_COLOUR.findall(dark))
     docs = files("potluck.server.pages").joinpath("docs.css").read_text("utf-8")
-    found = {name: pair for name, *pair in _PAIR.findall(docs)}
-    assert found.keys() >= SHARED
-    for name, pair in found.items():
-        if name in ours[0]:
-            assert pair == [ours[0][name], ours[1][name]], name
+    api_colours = {name: pair for name, *pair in _PAIR.findall(docs)}
+    assert api_colours.keys() >= SHARED
+    for name, pair in api_colours.items():
+        if name in dashboard_colours[0]:
+            assert pair == [dashboard_colours[0][name], dashboard_colours[1][name]], name

@@ -11,9 +11,9 @@ SCOPES = Path(__file__).parents[3] / "web" / "src" / "logic" / "scopes.ts"
 
 def test_every_scope_has_the_same_plain_words_on_both_pages() -> None:
     page = files("potluck.server.pages").joinpath("device.js").read_text("utf-8")
-    words = _words(page.split("const MAY = {")[1])
-    assert set(words) == set(Scope)
-    assert _words(SCOPES.read_text().split("= {")[1]) == words
+    scope_words = _words(page.split("const MAY = {")[1])
+    assert set(scope_words) == set(Scope)
+    assert _words(SCOPES.read_text().split("= {")[1]) == scope_words
 
 
 def _words(table: str) -> dict[str, str]:

@@ -15,8 +15,8 @@ from tests.server.pages.browser_wallet import BrowserWallet
 def say(config: Path, *arguments: str) -> Any:
     environment = {"POTLUCK_CONFIG_DIR": str(config), "PATH": "/usr/bin:/bin"}
     command = potluck(*arguments, "--json")
-    shown = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
-    return json.loads(shown.stdout)
+    process = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+    return json.loads(process.stdout)
 
 
 def logging_in(server: ServerProcess, place: Path) -> PotluckProcess:
@@ -39,8 +39,8 @@ def test_a_terminal_is_signed_in_by_the_wallet_of_a_browser(
         assert login.process.returncode == 0, (tmp_path / "login.log").read_text()
     assert say(tmp_path / "config", "whoami")["address"] == alice.wallet.address
     secret = alice.wallet.key.hex()
-    for kept in (tmp_path / "config").iterdir():
-        assert secret not in kept.read_text(), "the key stays in the browser"
+    for path in (tmp_path / "config").iterdir():
+        assert secret not in path.read_text(), "the key stays in the browser"
 
 
 def test_a_machine_is_brought_in_by_the_wallet_of_a_browser(
@@ -70,7 +70,7 @@ def test_a_terminal_that_is_refused_says_so(
         page.goto(login.first["verification_uri_complete"])
         page.get_by_role("button", name="deny").click()
         expect(page.get_by_role("heading")).to_have_text("Denied")
-        said, _ = login.process.communicate(timeout=30)
+        output, _ = login.process.communicate(timeout=30)
         assert login.process.returncode == 77
-        assert json.loads(said)["error"]["code"] == "access_denied"
+        assert json.loads(output)["error"]["code"] == "access_denied"
     assert not (tmp_path / "config" / "profile.toml").exists()

@@ -19,10 +19,10 @@ from tests.server.postgres.owner import owner
 from tests.server.postgres.test_embedded import ask, data_of
 
 
-def await_condition(condition: Callable[[], object], what: str) -> None:
+def await_condition(condition: Callable[[], object], description: str) -> None:
     deadline = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < deadline, f"still waiting: {what}"
+        assert time.monotonic() < deadline, f"still waiting: {description}"
         time.sleep(0.01)
 
 

@@ -39,8 +39,8 @@ async def ask(url: str, query: str) -> object:
 
 async def test_it_answers_with_the_settings_that_keep_data(url: str) -> None:
     settings = {"synchronous_commit": "on", "fsync": "on", "data_checksums": "on", "jit": "off"}
-    found = {name: await ask(url, f"SHOW {name}") for name in settings}
-    assert found == settings
+    settings_now = {name: await ask(url, f"SHOW {name}") for name in settings}
+    assert settings_now == settings
     assert await ask(url, "SHOW server_encoding") == "UTF8"
     assert await ask(url, "SELECT upper('é')") == "É"
 
@@ -74,9 +74,9 @@ async def test_a_long_path_gets_a_socket_elsewhere(tmp_path: Path) -> None:
     directory = tmp_path / ("long" * 25) / 'and "quoted", with commas'
     async with embedded_postgres(directory) as url:
         assert await ask(url, "SELECT 1") == 1
-        elsewhere = (directory / "run").readlink()
-        assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o700
-    assert not elsewhere.exists()
+        socket_directory = (directory / "run").readlink()
+        assert stat.S_IMODE(socket_directory.stat().st_mode) == 0o700
+    assert not socket_directory.exists()
 
 
 async def test_stop_is_harmless_twice_and_before_a_start(tmp_path: Path) -> None:

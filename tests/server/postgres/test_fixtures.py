@@ -46,9 +46,13 @@ async def test_the_system_one_is_older_but_supported(debian_postgres_url: str) -
 
 
 def test_only_remains_of_a_killed_session_are_removed(tmp_path: Path) -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    names = [f"potluck-test-{ended.pid}-left", f"potluck-test-{os.getpid()}-in_use", "of-others"]
+    ended_process = subprocess.Popen(["true"])
+    ended_process.wait()
+    names = [
+        f"potluck-test-{ended_process.pid}-left",
+        f"potluck-test-{os.getpid()}-in_use",
+        "of-others",
+    ]
     for name in names:
         (tmp_path / name / "postgres").mkdir(parents=True)
     remove_what_the_dead_left(tmp_path)

@@ -93,16 +93,16 @@ async def write(settings: ServerSettings, tmp_path: Path) -> tuple[SupportBundle
 
 def unpacked(path: Path) -> dict[str, str]:
     with tarfile.open(path) as archive:
-        found = {each.name: archive.extractfile(each) for each in archive.getmembers()}
+        members = {member.name: archive.extractfile(member) for member in archive.getmembers()}
         return {
-            name.partition("/")[2]: file.read().decode() for name, file in found.items() if file
+            name.partition("/")[2]: file.read().decode() for name, file in members.items() if file
         }
 
 
 async def test_no_secret_is_in_it(settings: ServerSettings, tmp_path: Path) -> None:
     _, parts = await write(settings, tmp_path)
-    whole = "\n".join(parts.values())
-    assert [secret for secret in PLANTED if secret in whole] == []
+    whole_text = "\n".join(parts.values())
+    assert [secret for secret in PLANTED if secret in whole_text] == []
     assert parts["logs/server.log"].endswith("the pool has 3 nodes\n")
 
 
@@ -186,9 +186,9 @@ def test_the_hint_about_a_file_is_of_no_command() -> None:
     async def fail() -> None:
         raise PermissionError(13, "Permission denied", "bundle.tar.gz")
 
-    with pytest.raises(OutputLost) as lost:
+    with pytest.raises(OutputLost) as error_info:
         run_locally(fail())
-    assert "bundle.tar.gz" in lost.value.detail and "backup" not in str(lost.value.hint)
+    assert "bundle.tar.gz" in error_info.value.detail and "backup" not in str(error_info.value.hint)
 
 
 async def test_an_archive_that_is_there_stays(settings: ServerSettings, tmp_path: Path) -> None:

@@ -56,9 +56,9 @@ class Side:
         challenge_answer = ChallengeAnswer(
             challenge.uuid, challenge.seed, product or plain_product(challenge.seed)
         )
-        answers = ChallengeAnswers((challenge_answer,))
+        request = ChallengeAnswers((challenge_answer,))
         parts = self.pool.services
-        outcome = await lease.answer_challenges(parts, self.owner, self.node_id, answers)
+        outcome = await lease.answer_challenges(parts, self.owner, self.node_id, request)
         return outcome.accepted
 
     async def leave(self) -> None:
@@ -470,7 +470,7 @@ async def test_a_card_that_moved_to_another_machine_goes_to_who_can_compute_on_i
 
 async def test_many_wallets_that_register_one_device_at_once_leave_one_binding(pool: Pool) -> None:
     sides = [await side(pool, f"wallet {number}") for number in range(8)]
-    await asyncio.gather(*(each.register(devices=3) for each in sides))
+    await asyncio.gather(*(contender.register(devices=3) for contender in sides))
     assert await pool.sql("SELECT count(*) FROM bindings") == 3
     bound = "SELECT count(*) FROM devices WHERE standing = 'bound'"
     assert await pool.sql(bound) == 3
@@ -504,13 +504,13 @@ async def test_many_devices_of_one_node_are_one_entry_of_the_audits_lock(
 async def test_one_key_has_one_node_whatever_it_remembers(pool: Pool, owner: Side) -> None:
     keyed = Owner(owner.owner.account_id, await _key(pool, owner.owner, "a key"))
     sides = [Side(pool, keyed) for _ in range(8)]
-    await asyncio.gather(*(each.register() for each in sides))
+    await asyncio.gather(*(contender.register() for contender in sides))
     sides[0].node_id = new_node_id()
     await sides[0].register()
     await sides[0].leave()
     sides[0].node_id = NodeId("")
     await sides[0].register()
-    assert len({each.node_id for each in sides}) == 1
+    assert len({contender.node_id for contender in sides}) == 1
 
 
 async def test_a_wallet_has_so_many_nodes_and_no_more(pool: Pool, owner: Side) -> None:

@@ -98,10 +98,10 @@ async def test_waiting_polls_are_checked_together_and_find_unannounced_work(
     finished_polls, waiting = await asyncio.wait(
         polls, timeout=10, return_when=asyncio.FIRST_COMPLETED
     )
-    grants = [grant for each in finished_polls for grant in each.result().grants]
+    grants = [grant for finished_poll in finished_polls for grant in finished_poll.result().grants]
     assert [grant.task_id for grant in grants] == [task.id]
-    for each in waiting:
-        each.cancel()
+    for open_poll in waiting:
+        open_poll.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
 
 

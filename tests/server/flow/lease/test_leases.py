@@ -237,8 +237,8 @@ async def test_a_node_is_told_to_stop_attempts_it_no_longer_has(pool: Pool) -> N
     await _given_away(pool, grant)
     held_lease = lease_of(grant)
     assert await pool.beat(node_id, held_lease) == [grant.attempt_id]
-    asked = AcquireLeases((held_lease,), wait_seconds=0)
-    assert (await lease.acquire(pool.services, pool.bobs, node_id, asked)).stop == [
+    poll_request = AcquireLeases((held_lease,), wait_seconds=0)
+    assert (await lease.acquire(pool.services, pool.bobs, node_id, poll_request)).stop == [
         grant.attempt_id
     ]
     assert await pool.report(node_id, Started(held_lease), done(grant)) == ["stale_lease"] * 2
@@ -308,11 +308,11 @@ async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
 async def test_two_calls_at_once_take_it_back_once_and_neither_calls_it_off(pool: Pool) -> None:
     """A node that wakes up beats and polls in the same moment."""
     node_id, grant = await paid(pool)
-    asked = AcquireLeases((lease_of(grant),), wait_seconds=0)
+    poll_request = AcquireLeases((lease_of(grant),), wait_seconds=0)
     for adoptions in range(1, 6):
         stopped, polled = await asyncio.gather(
             pool.beat(node_id, lease_of(grant)),
-            lease.acquire(pool.services, pool.bobs, node_id, asked),
+            lease.acquire(pool.services, pool.bobs, node_id, poll_request),
         )
         assert (stopped, polled.stop) == ([], [])
         assert await pool.sql("SELECT adoptions FROM attempts") == adoptions
@@ -398,10 +398,10 @@ async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:
     settings = replace(pool.services.settings, poll_seconds=20.0, lease_poll_seconds=0.01)
     pool.services = replace(pool.services, settings=settings)
     node_id, grant = await pool.started()
-    asked = AcquireLeases((lease_of(grant),), wait_seconds=0.8)
+    poll_request = AcquireLeases((lease_of(grant),), wait_seconds=0.8)
     ago = "now() - interval '5 seconds'"
     await pool.sql(f"UPDATE nodes SET registered_at = {ago}, heartbeat_at = {ago}")
-    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node_id, asked))
+    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node_id, poll_request))
     while not await pool.sql("SELECT heartbeat_at > registered_at FROM nodes"):
         pass
     await asyncio.sleep(0.2)  # until it has looked for the first time
@@ -425,8 +425,8 @@ async def _grant_range(
 
 
 def outcomes(grant: Grant, *items: int) -> ItemsDone:
-    done = tuple(ItemOutcome(item, EndReason.COMPLETED, 0.1, 0) for item in items)
-    return ItemsDone(lease_of(grant), done)
+    item_outcomes = tuple(ItemOutcome(item, EndReason.COMPLETED, 0.1, 0) for item in items)
+    return ItemsDone(lease_of(grant), item_outcomes)
 
 
 async def test_a_lost_range_is_taken_back_with_what_it_had_left(pool: Pool) -> None:
@@ -469,8 +469,8 @@ async def test_one_answer_carries_a_few_grants_and_the_next_one_the_rest(pool: P
     await pool.plan()
 
     async def ask(*held_grants: Grant) -> LeasesGranted:
-        asked = AcquireLeases(tuple(map(lease_of, held_grants)), wait_seconds=0, most=3)
-        return await lease.acquire(pool.services, pool.bobs, node.node_id, asked)
+        poll_request = AcquireLeases(tuple(map(lease_of, held_grants)), wait_seconds=0, most=3)
+        return await lease.acquire(pool.services, pool.bobs, node.node_id, poll_request)
 
     first = (await ask()).grants
     other_grants = (await ask(*first)).grants
@@ -504,8 +504,10 @@ async def test_a_poll_finds_its_grant_though_the_wake_up_was_lost(pool: Pool) ->
     settings = replace(pool.services.settings, poll_seconds=20.0, lease_poll_seconds=0.05)
     pool.services = replace(pool.services, live=DeafLive(), settings=settings)
     node = await pool.offer()
-    asked = AcquireLeases(wait_seconds=20.0)
-    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node.node_id, asked))
+    poll_request = AcquireLeases(wait_seconds=20.0)
+    polling = asyncio.create_task(
+        lease.acquire(pool.services, pool.bobs, node.node_id, poll_request)
+    )
     await pool.submit()
     await pool.plan()
     assert len((await asyncio.wait_for(polling, 10)).grants) == 1

@@ -67,9 +67,9 @@ async def test_a_price_is_noted_when_it_changes(pool: Pool) -> None:
     await pool.offer(node.node_id, price_micro_per_hour=200_000)
     await pool.offer(node.node_id, price_micro_per_hour=250_000)
     await pool.offer(node.node_id, price_micro_per_hour=0)
-    found = await history(pool, device_id)
-    assert [price.price_micro_per_hour for price in found] == [0, 250_000, 200_000]
-    assert found == sorted(found, key=lambda price: price.since, reverse=True)
+    price_history = await history(pool, device_id)
+    assert [price.price_micro_per_hour for price in price_history] == [0, 250_000, 200_000]
+    assert price_history == sorted(price_history, key=lambda price: price.since, reverse=True)
     with pytest.raises(NotFound):
         await history(pool, DeviceId("device_01j00000000000000000000000"))
 
@@ -96,15 +96,15 @@ async def test_earnings_of_similar_devices_need_three_other_owners(pool: Pool) -
     own_offer = await offer_of(pool, pool.bob, 5.0)
     await pool.sql("UPDATE nodes SET state = 'silent' WHERE id = $1", own_offer.node_id)
     (device_id,) = own_offer.device_ids
-    told = await suggestion(pool, device_id, pool.bob)
-    assert told.low_micro_per_hour is None  # type: ignore[attr-defined]
+    price_suggestion = await suggestion(pool, device_id, pool.bob)
+    assert price_suggestion.low_micro_per_hour is None  # type: ignore[attr-defined]
     await work(pool, await account(pool, "three"), 0.4, 2.0)
     await pool.sql(
         "INSERT INTO device_days SELECT id, (now() AT TIME ZONE 'UTC')::date, 36000 FROM devices"
         " ON CONFLICT (device_id, day) DO UPDATE SET offered_seconds = excluded.offered_seconds"
     )
-    told = await suggestion(pool, device_id, pool.bob)
-    assert told.sentence == (  # type: ignore[attr-defined]
+    price_suggestion = await suggestion(pool, device_id, pool.bob)
+    assert price_suggestion.sentence == (  # type: ignore[attr-defined]
         "Similar devices earned 0.25 to 0.35 an hour last week, and were busy 20 % of the time."
     )
     with pytest.raises(NotFound):
@@ -118,8 +118,8 @@ async def test_work_for_oneself_is_no_price(pool: Pool) -> None:
         await work(pool, await account(pool, name), 0.2, 1.0)
     await pool.sql("UPDATE attempts SET consumer_id = provider_id")
     own_offer = await offer_of(pool, pool.bob, 5.0)
-    told = await suggestion(pool, own_offer.device_ids[0], pool.bob)
-    assert told.low_micro_per_hour is None  # type: ignore[attr-defined]
+    price_suggestion = await suggestion(pool, own_offer.device_ids[0], pool.bob)
+    assert price_suggestion.low_micro_per_hour is None  # type: ignore[attr-defined]
 
 
 async def test_other_models_with_as_much_memory_help_if_there_are_too_few(pool: Pool) -> None:
@@ -129,7 +129,7 @@ async def test_other_models_with_as_much_memory_help_if_there_are_too_few(pool: 
     await work(pool, await account(pool, "three"), 0.2, 1.0, model="L4", memory=23)
     await work(pool, await account(pool, "four"), 9.0, 1.0, model="H100", memory=80)
     own_offer = await offer_of(pool, pool.bob, 5.0)
-    told = await suggestion(pool, own_offer.device_ids[0], pool.bob)
-    assert told.sentence.startswith(  # type: ignore[attr-defined]
+    price_suggestion = await suggestion(pool, own_offer.device_ids[0], pool.bob)
+    assert price_suggestion.sentence.startswith(  # type: ignore[attr-defined]
         "Devices with about the same memory earned 0.2 an hour"
     )

@@ -62,18 +62,18 @@ class Receiver:
 
     async def _take(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
-        got = Request(headers, await request.read())
-        self.requests.append(got)
+        webhook_request = Request(headers, await request.read())
+        self.requests.append(webhook_request)
         if self.held is not None:
             await self.held.wait()
-        status = self.mood(got)
+        status = self.mood(webhook_request)
         if status == 0:  # it took it, and nobody hears of that
-            self.effects.setdefault(got.event_id, got)
+            self.effects.setdefault(webhook_request.event_id, webhook_request)
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
         if 200 <= status < 300:
-            self.effects.setdefault(got.event_id, got)
+            self.effects.setdefault(webhook_request.event_id, webhook_request)
         return web.Response(status=status, headers=self.answers)
 
 

@@ -200,9 +200,9 @@ async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
     await webhooks.create(pool.services, pool.bob, NewWebhook(receiver.url, kinds=(RUNNING,)))
     async with AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(receiving()) for _ in range(10)]
-        for each in slow:
-            each.held = asyncio.Event()
-            await delivering.make(each.url, RUNNING)
+        for slow_receiver in slow:
+            slow_receiver.held = asyncio.Event()
+            await delivering.make(slow_receiver.url, RUNNING)
         await delivering.happen(None, *range(10))
         loop = asyncio.create_task(WebhookDeliveryLoop(parts).run_once())
         try:

@@ -37,7 +37,7 @@ CREDIT = 1_000_000
 
 def chain_settings(rig: RewardsRig, **changes: Any) -> PayoutChainSettings:
     """The token has six decimals, so its unit is a micro-credit."""
-    made = PayoutChainSettings(
+    chain_values = PayoutChainSettings(
         rpc_url=rig.chain.url,
         chain_id=rig.chain.chain_id,
         contract=rig.address,
@@ -47,7 +47,7 @@ def chain_settings(rig: RewardsRig, **changes: Any) -> PayoutChainSettings:
         first_block=0,
         blocks_per_request=1000,
     )
-    return replace(made, **changes)
+    return replace(chain_values, **changes)
 
 
 class PayingPool:

@@ -333,10 +333,10 @@ async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -
     task = await pool.submit(items=10)
     memory = await begun(pool)
     await memory.catch_up()
-    known = memory.known.scheduler.task(task.id)
-    assert known is not None and known.pending == (ItemRange(0, 10),)
+    array = memory.known.scheduler.task(task.id)
+    assert array is not None and array.pending == (ItemRange(0, 10),)
     shares = (DeviceShare(node.device_ids[0], 100),)
-    whole_range = Assignment(task.id, node.node_id, shares, known.requirements, known.limits, 0, 0)
+    whole_range = Assignment(task.id, node.node_id, shares, array.requirements, array.limits, 0, 0)
 
     async def grant(start: int, end: int) -> int:
         assignment = replace(whole_range, items=ItemRange(start, end))

@@ -283,8 +283,10 @@ class MoneyHistory:
         await self.pool.sql("UPDATE tasks SET not_before = NULL WHERE not_before IS NOT NULL")
         await self.pool.plan()
         for node_id, owner in list(self.owners.items()):
-            held = [attempt.grant for attempt in self.held.values() if attempt.node_id == node_id]
-            leases = [lease_of(grant) for grant in held]
+            held_grants = [
+                attempt.grant for attempt in self.held.values() if attempt.node_id == node_id
+            ]
+            leases = [lease_of(grant) for grant in held_grants]
             try:
                 grants = await self.owner_view(node_id).fetch(node_id, *leases)
             except NotFound:  # it left, and crashed before it came again

@@ -69,19 +69,19 @@ async def test_each_day_node_and_device_has_its_line(pool: Pool) -> None:
     long_ago = await work(pool, node)
     for grant, ago in ((both, DAY), (long_ago, 40 * DAY)):
         await _put_back(pool, grant, ago)
-    found = await earned(pool, datetime.now(UTC) - 30 * DAY)
-    assert {line.device_id for line in found.earned} == {
+    total = await earned(pool, datetime.now(UTC) - 30 * DAY)
+    assert {line.device_id for line in total.earned} == {
         first.devices[0].device_id,
         second_attempt.devices[0].device_id,
         None,  # nobody knows what each of several has earned
     }
-    days = [line.day for line in found.earned]
+    days = [line.day for line in total.earned]
     assert days == sorted(days, reverse=True) and len(set(days)) == 2
-    assert {(line.node_id, line.node_name) for line in found.earned} == {(node.node_id, "attic")}
-    assert (found.attempts, sum(line.attempts for line in found.earned)) == (3, 3)
-    assert found.reward_micro == sum(line.reward_micro for line in found.earned)
-    assert found.reward_micro == 500_000 * 4, "two tasks on one card, and one on two"
-    assert found.seconds == 1.5, "what the server was deaf for is no work"
+    assert {(line.node_id, line.node_name) for line in total.earned} == {(node.node_id, "attic")}
+    assert (total.attempts, sum(line.attempts for line in total.earned)) == (3, 3)
+    assert total.reward_micro == sum(line.reward_micro for line in total.earned)
+    assert total.reward_micro == 500_000 * 4, "two tasks on one card, and one on two"
+    assert total.seconds == 1.5, "what the server was deaf for is no work"
     all_earnings = await earned(pool, datetime.now(UTC) - 90 * DAY)
     assert all_earnings.reward_micro == (await pool.balance(pool.bob)).available_micro
     assert all_earnings.attempts == 4
@@ -90,9 +90,9 @@ async def test_each_day_node_and_device_has_its_line(pool: Pool) -> None:
 async def test_what_failed_counts_too_and_what_is_free_earns_nothing(pool: Pool) -> None:
     node = await pool.offer()
     await work(pool, node, reason=EndReason.SIGNAL)
-    found = await earned(pool)
-    assert (found.attempts, found.reward_micro) == (1, 0)
-    assert found.earned[0].attempts == 1
+    total = await earned(pool)
+    assert (total.attempts, total.reward_micro) == (1, 0)
+    assert total.earned[0].attempts == 1
 
 
 async def test_what_was_paid_stays_so_when_an_attempt_is_taken_back(pool: Pool) -> None:
@@ -131,7 +131,7 @@ async def test_what_the_work_took_of_the_machine_is_told_to_its_owner(pool: Pool
         await pool.report(node.node_id, Started(lease_of(grant)))
         usage = replace(measured, energy_joules=joules)
         assert await pool.report(node.node_id, done(grant, usage=usage)) == ["accepted"]
-    found = await earned(pool)
+    total = await earned(pool)
     in_all = UsedInAll(4.0, 2.0, 50.0, 20, 2**63 - 1)
-    assert found.used == in_all
-    assert [line.used for line in found.earned] == [in_all]
+    assert total.used == in_all
+    assert [line.used for line in total.earned] == [in_all]

@@ -342,11 +342,11 @@ async def test_a_missing_receipt_shows(pool: Pool, node: SigningNode) -> None:
     for side, account_id in ((ReceiptSide.PROVIDER, pool.bob), (ReceiptSide.CONSUMER, pool.alice)):
         async with pool.services.database.transaction() as connection:
             states = await receipts.attempt_states(connection, account_id, side, None, 10)
-            rest = await receipts.attempt_states(
+            attempt_states = await receipts.attempt_states(
                 connection, account_id, side, states[0].attempt_id, 10
             )
         assert [state.is_complete for state in states] == [True, False]
-        assert [state.attempt_id for state in rest] == [grant.attempt_id]
+        assert [state.attempt_id for state in attempt_states] == [grant.attempt_id]
 
 
 async def test_a_lost_attempt_is_signed_when_its_node_comes_back_too_late(

@@ -57,8 +57,8 @@ async def mounting(pool: Pool, account_id: AccountId, *mounts: VolumeMount) -> T
     return (await submit.submit(pool.services, account_id, request, None)).id
 
 
-def one_file(only: VolumeChunk, *packs: BlobRef) -> bytes:
-    return VolumeManifest(packs, (VolumeFile("a", False, (only,)),)).encode()
+def one_file(file_chunk: VolumeChunk, *packs: BlobRef) -> bytes:
+    return VolumeManifest(packs, (VolumeFile("a", False, (file_chunk,)),)).encode()
 
 
 PACK = BlobRef("1" * 64, 6)
@@ -235,8 +235,8 @@ async def test_only_those_it_is_shared_with_read_it_and_of_a_pack_only_its_part(
         with pytest.raises(NotFound):
             await ask()
     await volumes.change(pool.services, pool.alice, volume_id, ChangeVolume(shared_with=(bobs,)))
-    seen = await volumes.show(pool.services, pool.bob, volume_id)
-    assert (seen.volume.is_own, seen.volume.shared_with) == (False, [])
+    foreign_view = await volumes.show(pool.services, pool.bob, volume_id)
+    assert (foreign_view.volume.is_own, foreign_view.volume.shared_with) == (False, [])
     stored = await file_access.of_account(pool.services, pool.bob, both.sha256)
     assert stored.spans == ((0, len(ONE)),)
     assert stored.may_read(0, len(ONE)) and not stored.may_read(0, len(ONE) + 1)
