@@ -31,23 +31,26 @@ class CommandLine:
     """Runs `potluck` for one user (a configuration directory) of one server."""
 
     def __init__(self, directory: Path, url: str | None = None, token: str = "secret"):
-        kept = {name: value for name, value in os.environ.items() if not _is_ours(name)}
-        own = {"POTLUCK_CONFIG_DIR": str(directory), "XDG_DATA_HOME": str(directory / "share")}
+        inherited = {name: value for name, value in os.environ.items() if not _is_ours(name)}
+        own_variables = {
+            "POTLUCK_CONFIG_DIR": str(directory),
+            "XDG_DATA_HOME": str(directory / "share"),
+        }
         # The same whether or not the dashboard was built here.
         unbuilt = {"POTLUCK_DASHBOARD_DIRECTORY": "/nonexistent"}
-        self.variables = {**kept, **own, **unbuilt, "NO_COLOR": "1"}
+        self.variables = {**inherited, **own_variables, **unbuilt, "NO_COLOR": "1"}
         if url is not None:
             self.variables |= {"POTLUCK_URL": url, "POTLUCK_TOKEN": token}
 
     def run(self, *arguments: str | Path, stdin: bytes = b"") -> Finished:
-        ended = subprocess.run(
+        process = subprocess.run(
             potluck(*arguments),
             input=stdin,
             capture_output=True,
             env=self.variables,
             timeout=PATIENCE_SECONDS,
         )
-        return Finished(ended.returncode, ended.stdout, ended.stderr.decode())
+        return Finished(process.returncode, process.stdout, process.stderr.decode())
 
     def start(self, *arguments: str | Path) -> "subprocess.Popen[bytes]":
         """For what must be interrupted; the caller ends it."""
@@ -64,7 +67,10 @@ class InProcess(CommandLine):
     """The same without a process of its own: quick, for what does not end or signal it."""
 
     def run(self, *arguments: str | Path, stdin: bytes = b"") -> Finished:
-        streams = [io.TextIOWrapper(io.BytesIO(kept), "utf-8") for kept in (stdin, b"", b"")]
+        streams = [
+            io.TextIOWrapper(io.BytesIO(stream_bytes), "utf-8")
+            for stream_bytes in (stdin, b"", b"")
+        ]
         with (
             mock.patch.dict(os.environ, self.variables, clear=True),
             mock.patch.multiple(sys, stdin=streams[0], stdout=streams[1], stderr=streams[2]),

@@ -32,7 +32,7 @@ TASK = TaskId("task_01m7gm2ab2egsw01knwzd6emam")
 
 
 def a_device(uuid: str, model: str, **changes: Any) -> DeviceNow:
-    described = DeviceDescription(
+    device_description = DeviceDescription(
         kind=DeviceKind.GPU,
         uuid=uuid,
         vendor="NVIDIA",
@@ -48,13 +48,13 @@ def a_device(uuid: str, model: str, **changes: Any) -> DeviceNow:
         memory_used_bytes=12 * GIB,
         power_watts=310.2,
     )
-    return DeviceNow(described, replace(status, **changes), Standing.BOUND)
+    return DeviceNow(device_description, replace(status, **changes), Standing.BOUND)
 
 
 def a_status(**changes: Any) -> ProviderStatus:
     """Two cards, one of them paused, and a task on the other."""
     paused = {"availability": Availability.PAUSED, "why": "Its owner has paused it."}
-    told = ProviderStatus(
+    provider_status = ProviderStatus(
         node_id=NODE,
         name="attic",
         url="https://pool.example:8470",
@@ -73,7 +73,7 @@ def a_status(**changes: Any) -> ProviderStatus:
         ),
         attempts=(AttemptNow(AttemptId("attempt_1"), TASK, "running", (BIG,), 184.0),),
     )
-    return replace(told, **changes)
+    return replace(provider_status, **changes)
 
 
 class FakeProvider:
@@ -86,19 +86,19 @@ class FakeProvider:
 
     async def handle(self, request: Request) -> AsyncGenerator[Answer]:
         self.asked.append(request)
-        for answer in (self.status,) if isinstance(request, ShowStatus) else self.answers:
-            yield answer
+        for reply in (self.status,) if isinstance(request, ShowStatus) else self.answers:
+            yield reply
 
     @contextmanager
     def running(self, directory: Path) -> Iterator["FakeProvider"]:
         directory.mkdir(parents=True, exist_ok=True)
         loop = asyncio.new_event_loop()
-        ready, ended = threading.Event(), asyncio.Event()
+        ready, finished = threading.Event(), asyncio.Event()
 
         async def serve() -> None:
             async with listening(directory, self.handle):
                 ready.set()
-                await ended.wait()
+                await finished.wait()
 
         thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
         thread.start()
@@ -106,6 +106,6 @@ class FakeProvider:
             assert ready.wait(10)
             yield self
         finally:
-            loop.call_soon_threadsafe(ended.set)
+            loop.call_soon_threadsafe(finished.set)
             thread.join()
             loop.close()

@@ -74,13 +74,13 @@ def a_device(number: int, node: str, card: DeviceDescription, **changes: Any) ->
 
 
 def a_sample(percent: float, used: float, heat: float, watts: float) -> DeviceSample:
-    told = (percent, heat, int(used * GIB), watts)
+    values = (percent, heat, int(used * GIB), watts)
     return DeviceSample(
         datetime.now(UTC),
-        utilisation_percent=told[0],
-        temperature_celsius=told[1],
-        memory_used_bytes=told[2],
-        power_watts=told[3],
+        utilisation_percent=values[0],
+        temperature_celsius=values[1],
+        memory_used_bytes=values[2],
+        power_watts=values[3],
     )
 
 

@@ -92,24 +92,24 @@ class Terminal:
             assert self._read(deadline), "\n".join(self.rows)
         return self.rows
 
-    def until_row(self, words: str) -> list[str]:
-        return self.until_rows(lambda rows: any(words in row for row in rows))
+    def until_row(self, text: str) -> list[str]:
+        return self.until_rows(lambda rows: any(text in row for row in rows))
 
     @property
     def is_as_it_was(self) -> bool:
         """Whether the terminal itself was left as it was found."""
         modes = {number: self.raw.rfind(b"\x1b[?%dh" % number) for number in (1049, 25)}
-        left = {number: self.raw.rfind(b"\x1b[?%dl" % number) for number in (1049, 25)}
-        is_drawn = modes[1049] < left[1049] and modes[25] >= left[25]
+        last_resets = {number: self.raw.rfind(b"\x1b[?%dl" % number) for number in (1049, 25)}
+        is_drawn = modes[1049] < last_resets[1049] and modes[25] >= last_resets[25]
         return is_drawn and termios.tcgetattr(self._theirs) == self._settings
 
-    def until(self, words: str) -> str:
+    def until(self, text: str) -> str:
         """What it has shown once these words are there."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while words not in self._shown:
-            assert self._read(deadline), f"no {words!r} in {self._shown!r}"
-        shown, self._shown = self._shown, ""
-        return shown
+        while text not in self._shown:
+            assert self._read(deadline), f"no {text!r} in {self._shown!r}"
+        screen, self._shown = self._shown, ""
+        return screen
 
     def rest(self) -> str:
         """What it shows from here on, to its end."""

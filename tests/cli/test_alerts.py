@@ -41,8 +41,8 @@ def test_firing_alerts_come_first_and_silences_last(user: CommandLine, server: F
     assert lines[0].split() == ["STATE", "ALERT", "SINCE", "DETAIL"]
     assert lines[1].startswith("firing") and lines[1].endswith("silent for 5 min 0 s.")
     assert lines[2].startswith("resolved") and lines[4].startswith("silence_")
-    (shown,) = user.run("admin", "alerts", "--json").lines()
-    assert [alert["id"] for alert in shown["alerts"]] == [2, 1]
+    (document,) = user.run("admin", "alerts", "--json").lines()
+    assert [alert["id"] for alert in document["alerts"]] == [2, 1]
     server.plays("/v1/alerts", says(AlertPage([], [])))
     assert "There are no alerts." in user.run("admin", "alerts").stderr
 
@@ -69,9 +69,9 @@ def test_a_silence_is_of_an_alert_and_a_node_for_a_while(
     user: CommandLine, server: FakeServer
 ) -> None:
     server.plays("/v1/alerts/silences", says(SILENCE))
-    words = ("NodeLost", "--node", NODE, "--for", "3h", "--comment", "a new power supply")
-    made = user.run("admin", "alerts", "silence", *words)
-    assert f"NodeLost of {NODE}: no messages for 3 h 0 min" in made.stdout.decode()
+    arguments = ("NodeLost", "--node", NODE, "--for", "3h", "--comment", "a new power supply")
+    result = user.run("admin", "alerts", "silence", *arguments)
+    assert f"NodeLost of {NODE}: no messages for 3 h 0 min" in result.stdout.decode()
     assert json.loads(server.requests[-1].body) == {
         "name": "NodeLost",
         "subject": NODE,
@@ -81,14 +81,14 @@ def test_a_silence_is_of_an_alert_and_a_node_for_a_while(
     assert user.run("admin", "alerts", "silence", "NodeEaten").status == 64
     assert user.run("admin", "alerts", "silence", "--for", "soon").status == 64
     server.plays(f"/v1/alerts/silences/{SILENCE.id}", Scene(204))
-    (shown,) = user.run("admin", "alerts", "unsilence", SILENCE.id, "--json").lines()
-    assert shown == {"silence_id": SILENCE.id, "ended": True}
+    (document,) = user.run("admin", "alerts", "unsilence", SILENCE.id, "--json").lines()
+    assert document == {"silence_id": SILENCE.id, "ended": True}
 
 
 def test_notices_are_about_new_events(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/events", says(EventPage([], None, "0")))
-    refused = user.run("events", "--kind", EventKind.NODE_LOST, "--notify", "bell")
-    assert (refused.status, "Add --follow." in refused.stderr) == (64, True)
+    result = user.run("events", "--kind", EventKind.NODE_LOST, "--notify", "bell")
+    assert (result.status, "Add --follow." in result.stderr) == (64, True)
 
 
 def test_errors_are_listed_by_kind_and_place_and_one_is_shown(
@@ -103,12 +103,12 @@ def test_errors_are_listed_by_kind_and_place_and_one_is_shown(
     lines = user.run("admin", "errors").stdout.decode().splitlines()
     assert lines[0].split()[:4] == ["ERROR", "TIMES", "LAST", "FIRST"]
     assert lines[1].startswith("9f86d081884c") and "KeyError" in lines[1]
-    shown = user.run("admin", "errors", "9f86d081884c")
-    assert "KeyError: 'a'" in shown.stdout.decode() and b"\x1b" not in shown.stdout
-    assert "3 times" in shown.stderr
+    result = user.run("admin", "errors", "9f86d081884c")
+    assert "KeyError: 'a'" in result.stdout.decode() and b"\x1b" not in result.stdout
+    assert "3 times" in result.stderr
     assert user.run("admin", "errors", "nothing").status != 0
-    (answer,) = user.run("admin", "errors", "--json").lines()
-    assert answer["errors"][0]["occurrences"] == 3
+    (document,) = user.run("admin", "errors", "--json").lines()
+    assert document["errors"][0]["occurrences"] == 3
     server.plays("/v1/errors", says(ErrorPage([])))
     assert "No errors were logged." in user.run("admin", "errors").stderr
 
@@ -117,7 +117,7 @@ def test_everything_is_silenced_only_if_that_is_confirmed(
     user: CommandLine, server: FakeServer
 ) -> None:
     server.plays("/v1/alerts/silences", says(replace(SILENCE, name=None, subject=None)))
-    refused = user.run("admin", "alerts", "silence")
-    assert refused.status == 78 and "--yes" in refused.stderr
+    result = user.run("admin", "alerts", "silence")
+    assert result.status == 78 and "--yes" in result.stderr
     assert server.requests == []
     assert user.run("admin", "alerts", "silence", "--yes").status == 0

@@ -28,9 +28,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def up(home: Path) -> Iterator[Upped]:
-    with Upped(CommandLine(home / "config"), home / "data") as upped:
-        upped.ready()
-        yield upped
+    with Upped(CommandLine(home / "config"), home / "data") as platform:
+        platform.ready()
+        yield platform
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def client(up: Upped, person: CommandLine) -> Iterator[Potluck]:
     """With an API key, as a program would have one."""
     scopes = ("tasks:read", "tasks:write", "pool:read")
     options = [option for scope in scopes for option in ("--scope", scope)]
-    (made,) = person.run("keys", "add", "test", *options, "--json").lines()
-    with Potluck(up.events[-1]["url"], made["secret"]) as client:
+    (created_key,) = person.run("keys", "add", "test", *options, "--json").lines()
+    with Potluck(up.events[-1]["url"], created_key["secret"]) as client:
         yield client
 
 
@@ -74,28 +74,28 @@ def test_no_secret_is_shown_logged_or_in_a_command_line(up: Upped, home: Path) -
     ]
     logs = list((home / "data" / "logs").iterdir())
     assert len(logs) == 2
-    told = [str(up.events), *(log.read_text() for log in logs)]
+    texts = [str(up.events), *(log.read_text() for log in logs)]
     for child in up.children():
-        told += [" ".join(child.cmdline()), str(child.environ())]
+        texts += [" ".join(child.cmdline()), str(child.environ())]
     assert all(len(secret) >= 32 for secret in secrets)
     for secret in secrets:
-        assert not [place for place in told if secret in place]
+        assert not [place for place in texts if secret in place]
     for path in (config, *config.iterdir(), home / "data" / "provider" / "node-key"):
         assert stat.S_IMODE(path.stat().st_mode) in (0o600, 0o700), path
 
 
 def test_run_the_example(person: CommandLine) -> None:
-    shown = person.run("run", EXAMPLES / "hello.py", "Ada", "--json")
-    assert shown.status == 0, shown.stderr
-    assert shown.stdout.startswith(b"Hello, Ada!\nHello, --json!\nThis is Python 3.")
-    assert "✓ hello.py succeeded after" in shown.stderr
+    result = person.run("run", EXAMPLES / "hello.py", "Ada", "--json")
+    assert result.status == 0, result.stderr
+    assert result.stdout.startswith(b"Hello, Ada!\nHello, --json!\nThis is Python 3.")
+    assert "✓ hello.py succeeded after" in result.stderr
 
 
 def test_run_ends_with_the_scripts_own_status(person: CommandLine, tmp_path: Path) -> None:
     source = "import sys\nsys.stdout.buffer.write(b'\\xff\\0')\nsys.stderr.write('oh')\nsys.exit(7)"
-    shown = person.run("run", write(tmp_path, source))
-    assert (shown.status, shown.stdout) == (7, b"\xff\0")
-    assert "oh" in shown.stderr
+    result = person.run("run", write(tmp_path, source))
+    assert (result.status, result.stdout) == (7, b"\xff\0")
+    assert "oh" in result.stderr
     last = person.run("run", "--json", write(tmp_path, source)).lines()[-1]
     assert (last["state"], last["exit_code"], last["reason"]) == ("failed", 7, "exit_status")
 
@@ -105,10 +105,10 @@ def test_a_task_reads_what_is_piped_in_and_its_retry_does_too(
 ) -> None:
     person = CommandLine(home / "config")
     script = write(tmp_path, "import sys; print('Hello', input()); sys.exit(3)")
-    ran = person.run("run", "-i", script, stdin=b"Bob\n")
-    assert (ran.status, ran.stdout) == (3, b"Hello Bob\n"), ran.stderr
-    again = person.run("retry")
-    assert again.status == 0, again.stderr
+    first_result = person.run("run", "-i", script, stdin=b"Bob\n")
+    assert (first_result.status, first_result.stdout) == (3, b"Hello Bob\n"), first_result.stderr
+    retry_result = person.run("retry")
+    assert retry_result.status == 0, retry_result.stderr
     assert person.run("logs", "--follow").stdout == b"Hello Bob\n"
     counted = person.run("run", "-i", "--command", "wc", "-c", stdin=b"")
     assert (counted.status, counted.stdout.strip()) == (0, b"0"), counted.stderr
@@ -116,8 +116,8 @@ def test_a_task_reads_what_is_piped_in_and_its_retry_does_too(
 
 def test_ps_logs_and_result_tell_the_same_story(person: CommandLine, tmp_path: Path) -> None:
     assert person.run("run", "--name", "story", write(tmp_path, "print('told')")).status == 0
-    (listed,) = person.run("ps", "--limit", "1", "--json").lines()
-    (task,) = listed["tasks"]
+    (document,) = person.run("ps", "--limit", "1", "--json").lines()
+    (task,) = document["tasks"]
     assert (task["name"], task["state"]) == ("story", "succeeded")
     assert person.run("logs", task["id"][-8:]).stdout == b"told\n"
     assert person.run("logs", "-f").stdout == b"told\n"
@@ -129,8 +129,8 @@ def test_ps_logs_and_result_tell_the_same_story(person: CommandLine, tmp_path: P
 def test_a_task_that_nothing_fits_says_why_and_can_be_cancelled(
     person: CommandLine, client: Potluck, tmp_path: Path
 ) -> None:
-    shown = person.run("run", "--detach", "--gpu", "64", "--json", write(tmp_path, "print()"))
-    (task,) = shown.lines()
+    result = person.run("run", "--detach", "--gpu", "64", "--json", write(tmp_path, "print()"))
+    (task,) = result.lines()
     await_true(lambda: client.tasks.get(task["id"]).waiting is not None, "the reason is known")
     waiting = person.run("result", task["id"])
     assert waiting.status == 1
@@ -143,9 +143,9 @@ def test_a_task_that_nothing_fits_says_why_and_can_be_cancelled(
 
 def test_an_ended_task_cannot_be_cancelled(person: CommandLine, client: Potluck) -> None:
     task = client.tasks.wait(client.tasks.submit(TaskRequest(ScriptSpec("a.py", "print()"))).id)
-    told = person.run("cancel", task.id)
-    assert told.status == 1
-    assert "Error: " in told.stderr
+    result = person.run("cancel", task.id)
+    assert result.status == 1
+    assert "Error: " in result.stderr
 
 
 def test_ctrl_c_cancels_what_runs(up: Upped, home: Path, client: Potluck, tmp_path: Path) -> None:
@@ -175,23 +175,23 @@ def test_accounts_are_apart(person: CommandLine, up: Upped, tmp_path: Path) -> N
     assert person.run("admin", "grant", signed_in["address"], "2.5").status == 0
     assert b"2.5 credits available" in ann.run("whoami").stdout
     assert ann.run("ps", "--json").lines() == [{"tasks": []}]
-    theirs = person.run("ps", "--limit", "1", "--json").lines()[0]["tasks"][0]["id"]
-    assert ann.run("logs", theirs).status == 66
+    task_id = person.run("ps", "--limit", "1", "--json").lines()[0]["tasks"][0]["id"]
+    assert ann.run("logs", task_id).status == 66
     assert ann.run("admin", "accounts").status == 77
 
 
 def test_the_pool_shows_this_machine(person: CommandLine) -> None:
-    (answer,) = person.run("nodes", "--json").lines()
-    (node,) = answer["nodes"]
+    (document,) = person.run("nodes", "--json").lines()
+    (node,) = document["nodes"]
     assert (node["state"], node["is_mine"]) == ("online", True)
     assert node["devices"]
 
 
 def test_a_second_up_on_the_same_directory_is_refused(home: Path, up: Upped) -> None:
-    told = InProcess(home / "config").run("up", "--port", "0", "--data-dir", home / "data")
-    assert told.status == 69
-    assert "Another `potluck up` is running" in told.stderr
-    assert "--data-dir" in told.stderr
+    result = InProcess(home / "config").run("up", "--port", "0", "--data-dir", home / "data")
+    assert result.status == 69
+    assert "Another `potluck up` is running" in result.stderr
+    assert "--data-dir" in result.stderr
 
 
 def test_run_outlives_a_killed_server(tmp_path: Path) -> None:
@@ -203,11 +203,11 @@ def test_run_outlives_a_killed_server(tmp_path: Path) -> None:
         user = CommandLine(tmp_path / "config", server.url, server.token)
         running = stack.enter_context(user.start("run", counting))
         assert running.stdout is not None and running.stderr is not None
-        seen = [running.stdout.readline() for _ in range(3)]
+        output_lines = [running.stdout.readline() for _ in range(3)]
         server.kill()
         stack.enter_context(ServerProcess(tmp_path, server.port))
-        seen += running.stdout.readlines()
-        told = running.stderr.read().decode()
+        output_lines += running.stdout.readlines()
+        stderr = running.stderr.read().decode()
         assert running.wait(30) == 0
-    assert [int(line) for line in seen] == list(range(30))  # nothing lost, nothing twice
-    assert "Retrying" in told
+    assert [int(line) for line in output_lines] == list(range(30))  # nothing lost, nothing twice
+    assert "Retrying" in stderr

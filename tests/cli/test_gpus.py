@@ -30,13 +30,13 @@ def a_device(number: int, model: str = "RTX 4090", price: int = 0, **changes: An
 
 
 def lines(user: CommandLine, *arguments: str) -> list[str]:
-    shown = user.run("gpus", *arguments)
-    assert shown.status == 0, shown.stderr
-    return shown.stdout.decode().splitlines()
+    result = user.run("gpus", *arguments)
+    assert result.status == 0, result.stderr
+    return result.stdout.decode().splitlines()
 
 
 def test_devices_of_one_make_and_price_are_one_line(user: CommandLine, server: FakeServer) -> None:
-    found = [
+    devices = [
         a_device(1, price=500_000, labels=["region=eu", "fast"]),
         a_device(2, price=500_000, free_milli=0, node_name="shed", labels=["region=eu"]),
         a_device(3, price=500_000, reliability=0.975, labels=["region=eu"]),
@@ -44,31 +44,31 @@ def test_devices_of_one_make_and_price_are_one_line(user: CommandLine, server: F
         a_device(5, "A100", availability=Availability.PAUSED),
         a_device(6, "A100", own_tasks_only=True),
     ]
-    server.plays("/v1/devices", says(DevicePage(found)))
-    shown = user.run("gpus")
-    head, first, second = shown.stdout.decode().splitlines()
+    server.plays("/v1/devices", says(DevicePage(devices)))
+    result = user.run("gpus")
+    head, first, second = result.stdout.decode().splitlines()
     assert head.split() == ["MODEL", "MEMORY", "PRICE/H", "FREE", "RELIABLE", "NODES", "LABELS"]
     assert first.split("  ")[0] == "RTX 4090"
-    for words in ("24 GiB", "0.5", "2 of 3", "97-100 %", "attic, shed", "region=eu"):
-        assert words in first
+    for cell in ("24 GiB", "0.5", "2 of 3", "97-100 %", "attic, shed", "region=eu"):
+        assert cell in first
     assert "fast" not in first, "only what all of them have"
     assert "0.25" in second and "0 of 1" in second
-    assert "2 more take no work now" in shown.stderr
+    assert "2 more take no work now" in result.stderr
 
 
 def test_both_tables_agree_on_what_is_free(user: CommandLine, server: FakeServer) -> None:
-    found = [
+    devices = [
         a_device(1, free_milli=500),
         a_device(2),
         a_device(3, node_state=NodeState.SILENT),
         a_device(4, availability=Availability.PAUSED),
         a_device(5, own_tasks_only=True),
     ]
-    server.plays("/v1/devices", says(DevicePage(found)))
+    server.plays("/v1/devices", says(DevicePage(devices)))
     _, offer = lines(user)
     assert "1.5 of 2" in offer
-    each = {line.split()[0]: re.split(" {2,}", line) for line in lines(user, "--each")}
-    shares = {name: cells[4] for name, cells in each.items()}
+    rows = {line.split()[0]: re.split(" {2,}", line) for line in lines(user, "--each")}
+    shares = {name: cells[4] for name, cells in rows.items()}
     assert list(map(shares.get, map("device_{}".format, range(1, 6)))) == [
         "0.5",
         "1",
@@ -79,16 +79,16 @@ def test_both_tables_agree_on_what_is_free(user: CommandLine, server: FakeServer
 
 
 def test_each_device_tells_what_it_serves(user: CommandLine, server: FakeServer) -> None:
-    mine = DeviceUse(250, GIB, AttemptId("attempt_1"), a_task().id)
+    own_use = DeviceUse(250, GIB, AttemptId("attempt_1"), a_task().id)
     half = replace(CARD, terms=DeviceTerms(memory_share=0.5))
-    found = [
+    devices = [
         a_device(
             1,
             price=250_000,
             free_milli=500,
             free_memory_bytes=12 * GIB,
             is_mine=True,
-            uses=[mine, DeviceUse(250, GIB)],
+            uses=[own_use, DeviceUse(250, GIB)],
         ),
         a_device(2, standing=Standing.FOREIGN),
         a_device(
@@ -101,26 +101,26 @@ def test_each_device_tells_what_it_serves(user: CommandLine, server: FakeServer)
         a_device(4, own_tasks_only=True),
     ]
     server.plays(
-        "/v1/devices", says(DevicePage(found[:1], found[0].id)), says(DevicePage(found[1:]))
+        "/v1/devices", says(DevicePage(devices[:1], devices[0].id)), says(DevicePage(devices[1:]))
     )
-    shown = {line.split()[0]: line for line in lines(user, "--each", "--fraction", "0.25")}
+    rows = {line.split()[0]: line for line in lines(user, "--each", "--fraction", "0.25")}
     first, second = (request.path for request in server.requests)
     assert first == "/v1/devices?kind=gpu&free_milli=250&limit=500"
     assert second == "/v1/devices?cursor=device_1&kind=gpu&free_milli=250&limit=500"
-    assert f"{mine.task_id} (0.25), 1 of other accounts" in shown["device_1"]
-    for words in ("RTX 4090", "attic (mine)", "0.5", "12 of 24 GiB", "0.25", "available"):
-        assert words in shown["device_1"]
-    assert "free" in shown["device_2"] and "foreign" in shown["device_2"]
-    assert "12 of 12 GiB" in shown["device_3"], "of what its owner gives"
-    assert "outside hours" in shown["device_3"]
-    assert shown["device_3"].endswith("It opens at 18:00.")
-    assert "owner's tasks only" in shown["device_4"]
+    assert f"{own_use.task_id} (0.25), 1 of other accounts" in rows["device_1"]
+    for cell in ("RTX 4090", "attic (mine)", "0.5", "12 of 24 GiB", "0.25", "available"):
+        assert cell in rows["device_1"]
+    assert "free" in rows["device_2"] and "foreign" in rows["device_2"]
+    assert "12 of 12 GiB" in rows["device_3"], "of what its owner gives"
+    assert "outside hours" in rows["device_3"]
+    assert rows["device_3"].endswith("It opens at 18:00.")
+    assert "owner's tasks only" in rows["device_4"]
 
 
 def test_the_server_is_asked_as_a_task_asks(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/devices", says(DevicePage([a_device(1)])))
-    asked = "--vram 24GB --max-price 0.5 --vendor NVIDIA --label region=eu --label fast --free"
-    lines(user, *asked.split(), "--model", "RTX 40*", "--min-reliability", "0.9", "--kind", "any")
+    filters = "--vram 24GB --max-price 0.5 --vendor NVIDIA --label region=eu --label fast --free"
+    lines(user, *filters.split(), "--model", "RTX 40*", "--min-reliability", "0.9", "--kind", "any")
     assert server.requests[0].path == (
         "/v1/devices?model=RTX+40%2A&free_milli=1000&memory_bytes=24000000000"
         "&max_price_micro_per_hour=500000&vendor=NVIDIA&label=region%3Deu&label=fast"
@@ -141,7 +141,7 @@ def test_the_server_is_asked_as_a_task_asks(user: CommandLine, server: FakeServe
 )
 def test_the_order_of_offers(order: OfferOrder, first: str, last: str) -> None:
     cards = [("RTX 4090", 2, 24, 1000, 0.9), ("H100", 9, 80, 0, 1.0), ("L4", 1, 26, 500, 0.5)]
-    found = [
+    devices = [
         PoolDevice(
             *(DeviceId(f"device_{number}"), NodeId("node_1"), "attic", NodeState.ONLINE),
             DeviceDescription(
@@ -153,18 +153,20 @@ def test_the_order_of_offers(order: OfferOrder, first: str, last: str) -> None:
         for number, (model, price, memory, free, reliability) in enumerate(cards)
     ]
     ranked = [
-        each.first.description.model for each in sort_offers(group_offers(found), order, False)
+        offer.first.description.model for offer in sort_offers(group_offers(devices), order, False)
     ]
     assert (ranked[0], ranked[-1]) == (first, last)
-    again = [each.first.description.model for each in sort_offers(group_offers(found), order, True)]
-    assert again == ranked[::-1]
+    reversed_models = [
+        offer.first.description.model for offer in sort_offers(group_offers(devices), order, True)
+    ]
+    assert reversed_models == ranked[::-1]
 
 
 NONE = DeviceCounts()
 
 
 @pytest.mark.parametrize(
-    ("counts", "arguments", "said"),
+    ("counts", "arguments", "sentence"),
     [
         ((NONE, NONE), [], "The pool is empty. Add a machine with `potluck provide http"),
         (
@@ -181,13 +183,13 @@ def test_where_there_is_nothing_it_says_why(
     server: FakeServer,
     counts: tuple[DeviceCounts, DeviceCounts],
     arguments: list[str],
-    said: str,
+    sentence: str,
 ) -> None:
     server.plays("/v1/devices", says(DevicePage([])))
     server.plays("/v1/pool", says(PoolView(1, 0, *counts, 0, 0, 10_000)))
-    shown = user.run("gpus", *arguments)
-    assert (shown.status, shown.stdout) == (0, b"")
-    assert said in shown.stderr
+    result = user.run("gpus", *arguments)
+    assert (result.status, result.stdout) == (0, b"")
+    assert sentence in result.stderr
     assert user.run("gpus", "--json", *arguments).lines() == [{"devices": []}]
 
 

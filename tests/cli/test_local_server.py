@@ -22,24 +22,24 @@ def test_where_no_server_is_nothing_is_made(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     potluck = CommandLine(tmp_path / "config")
-    ended = potluck.run("admin", *COMMANDS[command], "--data-dir", tmp_path / "wrong")
-    assert ended.status != 0 and "bug" not in ended.stderr
-    told = " ".join(ended.stderr.split())
-    assert f"There is no server in {tmp_path / 'wrong' / 'server'}." in told
-    assert "--data-dir" in told
-    assert not {"wrong", "backups", "bundle.tar.gz"} & {each.name for each in tmp_path.iterdir()}
+    result = potluck.run("admin", *COMMANDS[command], "--data-dir", tmp_path / "wrong")
+    assert result.status != 0 and "bug" not in result.stderr
+    message = " ".join(result.stderr.split())
+    assert f"There is no server in {tmp_path / 'wrong' / 'server'}." in message
+    assert "--data-dir" in message
+    assert not {"wrong", "backups", "bundle.tar.gz"} & {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_support_bundle_is_of_the_server_that_runs_there(tmp_path: Path) -> None:
     """Its port, its settings and its PostgreSQL were named to the server alone."""
     potluck, path = CommandLine(tmp_path / "config"), tmp_path / "bundle.tar.gz"
     with ServerProcess(tmp_path / "pool", POTLUCK_LEASE_SECONDS="77") as server:
-        (made,) = potluck.run(
+        (document,) = potluck.run(
             *("admin", "support-bundle", "--data-dir", tmp_path / "pool", "-o", path, "--json")
         ).lines()
-    assert set(made["failures"]) == {"database.json"}, "only that needs a secret"
+    assert set(document["failures"]) == {"database.json"}, "only that needs a secret"
     with tarfile.open(path) as archive:
-        members = {each.name.partition("/")[2]: each for each in archive.getmembers()}
+        members = {member.name.partition("/")[2]: member for member in archive.getmembers()}
 
         def content(name: str) -> bytes:
             file = archive.extractfile(members[name])

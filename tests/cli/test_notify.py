@@ -28,8 +28,8 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def plays(server: FakeServer, state: TaskState = TaskState.SUCCEEDED, **more: Any) -> str:
-    end = a_task(state, name="<b>train</b>.py", **more)
+def plays(server: FakeServer, state: TaskState = TaskState.SUCCEEDED, **fields: Any) -> str:
+    end = a_task(state, name="<b>train</b>.py", **fields)
     server.plays("/v1/tasks", says(replace(end, state=TaskState.QUEUED), 201))
     server.plays(f"/v1/tasks/{end.id}/follow", streams(state_event(1, end)))
     server.plays(f"/v1/tasks/{end.id}", says(end))
@@ -41,10 +41,10 @@ def test_the_bell_rings_once_at_the_end(
 ) -> None:
     plays(server)
     with Terminal(process_user, "run", "--notify", "bell", script) as terminal:
-        shown = terminal.rest()
+        screen = terminal.rest()
         assert terminal.status() == 0
-    assert shown.count("\a") == 1
-    assert shown.index("\a") > shown.index("succeeded")
+    assert screen.count("\a") == 1
+    assert screen.index("\a") > screen.index("succeeded")
 
 
 def a_program(directory: Path, name: str, body: str) -> Path:
@@ -57,7 +57,7 @@ def a_program(directory: Path, name: str, body: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("program", "words"),
+    ("program", "lines"),
     [
         ("notify-send", ["Potluck: <b>train</b>.py failed", "&lt;b&gt;train&lt;/b&gt;.py failed"]),
         ("osascript", ["Potluck: <b>train</b>.py failed", "<b>train</b>.py failed"]),
@@ -69,29 +69,29 @@ def test_desktop_notices_use_an_installed_program(
     script: Path,
     tmp_path: Path,
     program: str,
-    words: list[str],
+    lines: list[str],
 ) -> None:
     plays(server, TaskState.FAILED)
-    told = tmp_path / "told"
+    output_file = tmp_path / "told"
     programs = tmp_path / "programs"
-    a_program(programs, program, f"printf '%s\\n' \"$@\" > '{told}'")
+    a_program(programs, program, f"printf '%s\\n' \"$@\" > '{output_file}'")
     user.variables["PATH"] = str(programs)
     assert user.run("run", "--notify", "desktop", script).status == 1
-    assert told.read_text().splitlines()[-2:] == words
+    assert output_file.read_text().splitlines()[-2:] == lines
 
 
 def test_a_toast_has_its_words_in_variables(
     user: CommandLine, server: FakeServer, script: Path, tmp_path: Path
 ) -> None:
     plays(server)
-    told = tmp_path / "told"
+    output_file = tmp_path / "told"
     programs = tmp_path / "programs"
-    say = f'printf "%s" "$POTLUCK_NOTICE_TITLE|$WSLENV|$*" > "{told}"'
-    a_program(programs, "powershell.exe", say)
+    command = f'printf "%s" "$POTLUCK_NOTICE_TITLE|$WSLENV|$*" > "{output_file}"'
+    a_program(programs, "powershell.exe", command)
     user.variables["PATH"] = str(programs)
     assert user.run("run", "--notify", "desktop", script).status == 0
-    title, named, arguments = told.read_text().split("|")
-    assert (title, named) == (
+    title, variable, arguments = output_file.read_text().split("|")
+    assert (title, variable) == (
         "Potluck: <b>train</b>.py succeeded",
         "POTLUCK_NOTICE_TITLE:POTLUCK_NOTICE_TEXT",
     )
@@ -104,8 +104,8 @@ def test_a_desktop_that_fails_is_a_remark(
     plays(server)
     a_program(tmp_path / "programs", "notify-send", "exit 3")
     user.variables["PATH"] = str(tmp_path / "programs")
-    shown = user.run("run", "--notify", "desktop", script)
-    assert (shown.status, "could not be notified" in shown.stderr) == (0, True)
+    result = user.run("run", "--notify", "desktop", script)
+    assert (result.status, "could not be notified" in result.stderr) == (0, True)
 
 
 @pytest.mark.parametrize(("state", "status"), [(TaskState.SUCCEEDED, 0), (TaskState.FAILED, 1)])
@@ -122,11 +122,13 @@ def test_notices_precede_downloads_and_an_unreachable_server_changes_no_status(
     server.plays(f"/v1/tasks/{task_id}/items", refuses(Unavailable("The server is away.", "Wait.")))
     a_program(tmp_path / "programs", "notify-send", "exit 3")
     user.variables["PATH"] = str(tmp_path / "programs")
-    shown = user.run("run", "--notify", "desktop", "--array", "3", script)
-    assert shown.status == status
-    told = " ".join(shown.stderr.split())
-    away = f"The server is away. `potluck result {task_id[-8:]}` shows which items failed."
-    assert told.index("1 failed") < told.index("could not be notified") < told.index(away)
+    result = user.run("run", "--notify", "desktop", "--array", "3", script)
+    assert result.status == status
+    message = " ".join(result.stderr.split())
+    sentence = f"The server is away. `potluck result {task_id[-8:]}` shows which items failed."
+    assert (
+        message.index("1 failed") < message.index("could not be notified") < message.index(sentence)
+    )
 
 
 def test_an_apprise_url_is_sent_to_from_here(
@@ -143,12 +145,14 @@ def test_an_apprise_url_is_sent_to_from_here(
     ):
         server.requests.clear()
         assert user.run(*command).status == 0
-        (sent,) = [each for each in server.requests if each.path == "/hook"]
+        (sent,) = [request for request in server.requests if request.path == "/hook"]
         body = msgspec.json.decode(sent.body)
         assert (body["title"], body["type"]) == ("Potluck: <b>train</b>.py succeeded", "success")
         assert "train" in body["message"] and sent.headers["X-Token"] == SECRET
-        others = [each for each in server.requests if each.path != "/hook"]
-        assert not any(SECRET in str(each) for each in others), "our server never learns of it"
+        others = [request for request in server.requests if request.path != "/hook"]
+        assert not any(SECRET in str(request) for request in others), (
+            "our server never learns of it"
+        )
 
 
 def test_the_variable_is_the_default_and_none_is_silent(
@@ -158,24 +162,24 @@ def test_the_variable_is_the_default_and_none_is_silent(
     server.plays("/hook", says({}))
     user.variables["POTLUCK_NOTIFY"] = f"json://{server.url.removeprefix('http://')}/hook bell"
     assert user.run("run", script).status == 0
-    assert [each.path for each in server.requests].count("/hook") == 1
+    assert [request.path for request in server.requests].count("/hook") == 1
     plays(server)
     assert user.run("run", "--notify", "none", script).status == 0
     assert user.run("run", "--detach", script).status == 0
-    assert [each.path for each in server.requests].count("/hook") == 1
+    assert [request.path for request in server.requests].count("/hook") == 1
 
 
 def test_a_receiver_that_is_away_is_a_remark_without_its_url(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
     plays(server)
-    shown = user.run("run", "--notify", f"json://127.0.0.1:9/{SECRET}", script)
-    assert (shown.status, "could not be sent" in shown.stderr) == (0, True)
-    assert SECRET not in shown.stderr
+    result = user.run("run", "--notify", f"json://127.0.0.1:9/{SECRET}", script)
+    assert (result.status, "could not be sent" in result.stderr) == (0, True)
+    assert SECRET not in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("how", "status", "said"),
+    ("url", "status", "sentence"),
     [
         (f"nothing://{SECRET}", 64, "a URL that apprise does not understand"),
         (f"bel-{SECRET}", 64, "has an unknown value"),
@@ -183,12 +187,12 @@ def test_a_receiver_that_is_away_is_a_remark_without_its_url(
     ],
 )
 def test_an_unusable_notify_option_is_refused_before_anything_runs(
-    user: CommandLine, server: FakeServer, script: Path, how: str, status: int, said: str
+    user: CommandLine, server: FakeServer, script: Path, url: str, status: int, sentence: str
 ) -> None:
     user.variables["PATH"] = os.devnull
-    shown = user.run("run", "--notify", how, script)
-    assert shown.status == status
-    assert said in " ".join(shown.stderr.split()) and SECRET not in shown.stderr
+    result = user.run("run", "--notify", url, script)
+    assert result.status == status
+    assert sentence in " ".join(result.stderr.split()) and SECRET not in result.stderr
     assert not server.requests
 
 
@@ -196,6 +200,6 @@ def test_a_missing_apprise_is_reported_with_its_install_command(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
     with mock.patch.dict(sys.modules, {"apprise": None}):
-        shown = user.run("run", "--notify", f"json://{SECRET}", script)
-    assert shown.status == 69
-    assert "`pip install apprise`" in shown.stderr and SECRET not in shown.stderr
+        result = user.run("run", "--notify", f"json://{SECRET}", script)
+    assert result.status == 69
+    assert "`pip install apprise`" in result.stderr and SECRET not in result.stderr

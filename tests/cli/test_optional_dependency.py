@@ -30,10 +30,10 @@ def test_without_the_servers_part_nothing_begins(
 ) -> None:
     absent = dict.fromkeys(("litestar", "uvloop"))
     with mock.patch.dict(sys.modules, absent):
-        shown = person.run(command, "--data-dir", tmp_path / "data")
-    assert shown.status == 69
-    assert "The server part of Potluck is not installed" in shown.stderr
-    assert "`make up`" in shown.stderr
+        result = person.run(command, "--data-dir", tmp_path / "data")
+    assert result.status == 69
+    assert "The server part of Potluck is not installed" in result.stderr
+    assert "`make up`" in result.stderr
     assert not (tmp_path / "config").exists() and not (tmp_path / "data").exists()
 
 

@@ -26,14 +26,14 @@ main()
 
 
 def modules_of(*arguments: str, **variables: str) -> set[str]:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SHOW_MODULES, *arguments],
         capture_output=True,
         text=True,
         check=False,
         env=os.environ | variables,
     )
-    return set(json.loads(done.stderr[done.stderr.rindex("[") :]))
+    return set(json.loads(process.stderr[process.stderr.rindex("[") :]))
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["run", "--help"], ["keys", "--help"]])
@@ -47,9 +47,9 @@ def test_help_imports_no_command() -> None:
 
 @pytest.mark.parametrize("arguments", [["ps"], ["status"], ["logs", "x"], ["balance"]])
 def test_quick_commands_import_no_slow_modules(arguments: list[str]) -> None:
-    found = modules_of(*arguments, POTLUCK_URL="http://127.0.0.1:9", POTLUCK_TOKEN="pot_key")
-    assert NETWORK in found
-    assert not found & {*SLOW}
+    modules = modules_of(*arguments, POTLUCK_URL="http://127.0.0.1:9", POTLUCK_TOKEN="pot_key")
+    assert NETWORK in modules
+    assert not modules & {*SLOW}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -110,8 +110,8 @@ def test_an_option_arrives_in_the_request(
     value, expected = EXAMPLES[row.name]
     options = {row.name: value, **BESIDE.get(row.name, {})}
     if source is OptionSource.PYTHON:
-        wishes: Any = {OPTIONS[name].keyword: each for name, each in options.items()}
-        assert _from_python(row, wishes) == expected
+        keywords: Any = {OPTIONS[name].keyword: value for name, value in options.items()}
+        assert _from_python(row, keywords) == expected
         return
     request = _asked(user, server, *_words(options, source, directory))
     assert _field(request, row.field) == expected
@@ -120,7 +120,14 @@ def test_an_option_arrives_in_the_request(
 def _words(options: dict[str, Any], source: OptionSource, directory: Path) -> list[str]:
     """What is typed, with the options there or in a file."""
     if source is OptionSource.COMMAND:
-        return [*(word for name, each in options.items() for word in _typed(name, each)), "job.py"]
+        return [
+            *(
+                word
+                for name, option_value in options.items()
+                for word in _typed(name, option_value)
+            ),
+            "job.py",
+        ]
     lines = [f"{name} = {_toml(value)}" for name, value in options.items()]
     if source is OptionSource.TEMPLATE:
         _template(directory, lines)
@@ -135,13 +142,13 @@ def _words(options: dict[str, Any], source: OptionSource, directory: Path) -> li
 
 def _template(directory: Path, lines: list[str]) -> None:
     (directory / "ready").mkdir()
-    about = ['summary = "Does it."', 'command = ["ls"]', "[options]", *lines]
-    (directory / "ready" / "template.toml").write_text("\n".join(about))
+    template_lines = ['summary = "Does it."', 'command = ["ls"]', "[options]", *lines]
+    (directory / "ready" / "template.toml").write_text("\n".join(template_lines))
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_toml(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + "}"
     return msgspec.json.encode(value).decode()
 
 
@@ -149,16 +156,16 @@ def _typed(name: str, value: Any) -> list[str]:
     if value is True:
         return [f"--{name}"]
     if isinstance(value, dict):
-        value = [f"{variable}={each}" for variable, each in value.items()]
-    several = value if isinstance(value, list) else [value]
-    return [word for each in several for word in (f"--{name}", str(each))]
+        value = [f"{variable}={item}" for variable, item in value.items()]
+    values = value if isinstance(value, list) else [value]
+    return [word for item in values for word in (f"--{name}", str(item))]
 
 
-def _asked(user: CommandLine, server: FakeServer, *words: str) -> TaskRequest:
+def _asked(user: CommandLine, server: FakeServer, *arguments: str) -> TaskRequest:
     """What a dry run asks about."""
     server.plays("/v1/tasks/estimate", says(Estimate(Outlook.NOW, "It would start now.")))
-    shown = user.run("submit", "--dry-run", *words)
-    assert shown.status == 0, shown.stderr
+    result = user.run("submit", "--dry-run", *arguments)
+    assert result.status == 0, result.stderr
     return msgspec.json.decode(server.requests[-1].body, type=TaskRequest)
 
 
@@ -169,12 +176,12 @@ def _field(request: TaskRequest, field: str) -> Any:
     if field == "spec.folder":
         return value is not None
     if field == "spec.files":
-        return [each.path for each in value]
+        return [file.path for file in value]
     return list(value) if field == "secrets" else value
 
 
-def _from_python(row: TaskOption, wishes: FunctionOptions) -> Any:
-    options = parse_options(wishes)
+def _from_python(row: TaskOption, keywords: FunctionOptions) -> Any:
+    options = parse_options(keywords)
     if row.name == "folder":
         return options.folder == Path("data")
     return _field(options.request, row.field)
@@ -188,9 +195,9 @@ def test_an_option_is_refused_where_it_is_not_allowed(row: TaskOption) -> None:
             with pytest.raises(InvalidInput, match=r"^here: "):
                 read_option(row.name, value, source, "here")
     if OptionSource.PYTHON not in row.sources:
-        wishes: Any = {row.keyword: value}
+        keywords: Any = {row.keyword: value}
         with pytest.raises(InvalidInput, match="There is no option"):
-            potluck.task(**wishes)
+            potluck.task(**keywords)
 
 
 def test_secrets_come_from_no_file() -> None:
@@ -207,17 +214,17 @@ def test_an_earlier_name_works_with_a_hint(
     user: CommandLine, server: FakeServer, directory: Path, alias: str, row: TaskOption
 ) -> None:
     value, expected = EXAMPLES[row.name]
-    wishes: Any = {alias: value}
+    keywords: Any = {alias: value}
     with pytest.warns(DeprecationWarning, match=f"{alias} is called {row.keyword} now"):
-        assert _from_python(row, rename_aliases(wishes)) == expected
+        assert _from_python(row, rename_aliases(keywords)) == expected
     server.plays("/v1/tasks/estimate", says(Estimate(Outlook.NOW, "It would start now.")))
     (directory / "pyproject.toml").write_text(f"[tool.potluck]\n{row.name} = {_toml(value)}")
     if OptionSource.PROJECT not in row.sources:
         (directory / "pyproject.toml").unlink()
-    shown = user.run("submit", "--dry-run", *_typed(alias, value), "job.py")
+    result = user.run("submit", "--dry-run", *_typed(alias, value), "job.py")
     request = msgspec.json.decode(server.requests[-1].body, type=TaskRequest)
     assert _field(request, row.field) == expected
-    assert f"--{alias} is called --{row.name} now" in " ".join(shown.stderr.split())
+    assert f"--{alias} is called --{row.name} now" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("alias", ["timeout", "environment"])
@@ -229,12 +236,15 @@ def test_an_earlier_name_works_in_files_with_a_hint(
     server.plays("/v1/tasks/estimate", says(Estimate(Outlook.NOW, "It would start now.")))
     (directory / "pyproject.toml").write_text(f"[tool.potluck]\n{alias} = {_toml(value)}")
     _template(directory, [f"{alias} = {_toml(value)}"])
-    for words, where in ((["job.py"], "line 2"), (["--template", "./ready"], "template.toml")):
-        shown = user.run("submit", "--dry-run", *words)
+    for arguments, location in (
+        (["job.py"], "line 2"),
+        (["--template", "./ready"], "template.toml"),
+    ):
+        result = user.run("submit", "--dry-run", *arguments)
         request = msgspec.json.decode(server.requests[-1].body, type=TaskRequest)
         assert _field(request, row.field) == expected
-        told = " ".join(shown.stderr.split())
-        assert f"{where}: {alias} is called {row.name} now" in told
+        message = " ".join(result.stderr.split())
+        assert f"{location}: {alias} is called {row.name} now" in message
 
 
 def test_retries_still_work_in_python() -> None:
@@ -243,18 +253,18 @@ def test_retries_still_work_in_python() -> None:
 
 
 def test_a_warning_names_the_line_of_the_program() -> None:
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         potluck.task(timeout=1)
         potluck.Executor(labels=["x"])
         potluck.task(len).using(owners=["me"])
-    assert [each.filename for each in caught] == [__file__] * 3
+    assert [warning.filename for warning in recorded] == [__file__] * 3
 
 
 def test_the_types_in_python_are_those_of_the_table() -> None:
-    named = {row.keyword for row in OPTIONS.values() if OptionSource.PYTHON in row.sources}
+    keywords = {row.keyword for row in OPTIONS.values() if OptionSource.PYTHON in row.sources}
     earlier = {alias for alias, _ in ALIASES} | {"retries"}
-    assert set(FunctionOptions.__annotations__) == named | earlier
+    assert set(FunctionOptions.__annotations__) == keywords | earlier
 
 
 def test_the_defaults_are_those_of_the_request() -> None:
@@ -263,13 +273,13 @@ def test_the_defaults_are_those_of_the_request() -> None:
         if row.default is None or row.name == "gpu":
             continue
         default = row.kind.parse(row.default, row.name)
-        known = _field(request, row.field) if row.field else MOST_VALUE_BYTES
-        assert default == known, row.name
+        expected_default = _field(request, row.field) if row.field else MOST_VALUE_BYTES
+        assert default == expected_default, row.name
 
 
 def test_shared_options_are_declared_by_the_commands() -> None:
     run = build_program().commands["run"]
     assert isinstance(run, DeferredCommand)
-    known = {name for option in run.load().params for name in option.opts}
-    typed = {row.name for row in OPTIONS.values() if OptionSource.COMMAND in row.sources}
-    assert {f"--{name}" for name in typed} <= known
+    declared = {name for option in run.load().params for name in option.opts}
+    typed_names = {row.name for row in OPTIONS.values() if OptionSource.COMMAND in row.sources}
+    assert {f"--{name}" for name in typed_names} <= declared

@@ -96,8 +96,8 @@ def test_a_look_is_two_requests(server: FakeServer) -> None:
         reader.read()
         reader.read()
         assert len(server.requests) == 2 + 3 + 2, "and when a task of ours has ended"
-        begun = replace(open_tasks[1], state=TaskState.ASSIGNED)
-        server.plays(OPEN, says(TaskPage([begun, *open_tasks[2:]])))
+        assigned_task = replace(open_tasks[1], state=TaskState.ASSIGNED)
+        server.plays(OPEN, says(TaskPage([assigned_task, *open_tasks[2:]])))
         server.requests.clear()
         reader.read()
         reader.read()
@@ -110,24 +110,24 @@ def back(terminal: Terminal, key: str = ESCAPE) -> None:
     terminal.until_rows(lambda rows: "My tasks" in rows[2] and "q Quit" in rows[-1])
 
 
-def reads(terminal: Terminal, words: str) -> list[str]:
+def reads(terminal: Terminal, text: str) -> list[str]:
     """Something else than the tables, all of it drawn."""
     return terminal.until_rows(
-        lambda rows: any(words in row for row in rows) and "esc Back" in rows[-1]
+        lambda rows: any(text in row for row in rows) and "esc Back" in rows[-1]
     )
 
 
 def test_keys(process_user: CommandLine, server: FakeServer) -> None:
     waiting, sweep, _ = plays_a_pool(server)
-    said = Explanation(waiting.id, waiting.state, "12 nodes have their devices in use.", 12)
-    server.plays(f"/v1/tasks/{waiting.id}/explain", says(said))
+    explanation = Explanation(waiting.id, waiting.state, "12 nodes have their devices in use.", 12)
+    server.plays(f"/v1/tasks/{waiting.id}/explain", says(explanation))
     log = LogPage(
         AttemptId("attempt_1"), 0, 1, [LogPiece("stdout", b"10 %\r90 %\n\x1b[2Jdone\n")], False
     )
-    more = LogPage(AttemptId("attempt_1"), 1, 1, [], False)
+    empty_page = LogPage(AttemptId("attempt_1"), 1, 1, [], False)
     server.plays(f"/v1/tasks/{sweep.id}", says(sweep))
     server.plays(f"/v1/tasks/{sweep.id}/logs?attempt=1&offset=0", says(log))
-    server.plays(f"/v1/tasks/{sweep.id}/logs", says(more))
+    server.plays(f"/v1/tasks/{sweep.id}/logs", says(empty_page))
     server.plays(
         f"/v1/tasks/{sweep.id}/cancel", refuses(Conflict("It is over.", "Look again.")), says(sweep)
     )
@@ -182,7 +182,7 @@ async def test_responses_after_a_view_was_closed_change_nothing(server: FakeServ
     with Potluck(server.url, "secret") as potluck:
         reader = SnapshotReader(potluck)
         app = Top(potluck, reader.read(), reader, 60.0)
-        shown: list[object] = []
+        screens: list[object] = []
 
         async def read_and_leave(pilot: Pilot[object]) -> None:
             reading, other = (TextView("log", [[Cell("one")]], lambda: None) for _ in range(2))
@@ -192,7 +192,7 @@ async def test_responses_after_a_view_was_closed_change_nothing(server: FakeServ
             reading.grow([[Cell("two")]])
             await pilot.press("q")
             await pilot.pause()
-            shown.append(app.screen)
+            screens.append(app.screen)
             app.post_message(RequestDone(lambda: reading.grow([[Cell("three")]])))
             await pilot.pause()
             other.grow([[Cell("never drawn")]])
@@ -200,7 +200,7 @@ async def test_responses_after_a_view_was_closed_change_nothing(server: FakeServ
 
         await app.run_async(headless=True, size=(80, 24), auto_pilot=read_and_leave)
     assert app.failure is None
-    assert not isinstance(shown[0], TextView), "one q is enough, however often l was pressed"
+    assert not isinstance(screens[0], TextView), "one q is enough, however often l was pressed"
 
 
 async def test_an_open_log_grows_by_what_is_new(
@@ -209,26 +209,28 @@ async def test_an_open_log_grows_by_what_is_new(
     _, sweep, _ = plays_a_pool(server)
     logs = f"/v1/tasks/{sweep.id}/logs"
     pages = [
-        LogPage(AttemptId("attempt_1"), at, at + 1, [LogPiece("stdout", b"%d\n" % at)], False)
-        for at in range(2)
+        LogPage(
+            AttemptId("attempt_1"), index, index + 1, [LogPiece("stdout", b"%d\n" % index)], False
+        )
+        for index in range(2)
     ]
-    nothing = LogPage(AttemptId("attempt_1"), 1, 1, [], False)
+    empty_page = LogPage(AttemptId("attempt_1"), 1, 1, [], False)
     server.plays(f"/v1/tasks/{sweep.id}", says(sweep))
     server.plays(f"{logs}?attempt=1&offset=0", says(pages[0]))
-    server.plays(f"{logs}?attempt=1&offset=1", says(nothing))
+    server.plays(f"{logs}?attempt=1&offset=1", says(empty_page))
     gate, under_way = threading.Event(), threading.Event()
-    asked: list[tuple[object, ...]] = []
+    requests: list[tuple[object, ...]] = []
     with Potluck(server.url, "secret") as potluck:
         reader = SnapshotReader(potluck)
         app = Top(potluck, reader.read(), reader, 60.0)
         ask = potluck.tasks.logs
 
-        def slow(*wanted: Any) -> LogPage:
-            asked.append(wanted)
-            if len(asked) == 3:
+        def slow(*arguments: Any) -> LogPage:
+            requests.append(arguments)
+            if len(requests) == 3:
                 under_way.set()
                 assert gate.wait(20)
-            return ask(*wanted)
+            return ask(*arguments)
 
         monkeypatch.setattr(potluck.tasks, "logs", slow)
 
@@ -238,20 +240,22 @@ async def test_an_open_log_grows_by_what_is_new(
             reading = app.screen
             assert isinstance(reading, TextView)
             server.plays(f"{logs}?attempt=1&offset=1", says(pages[1]))
-            server.plays(f"{logs}?attempt=1&offset=2", says(nothing))
+            server.plays(f"{logs}?attempt=1&offset=2", says(empty_page))
             for _ in range(3):
                 reading.refresh_lines()
             await asyncio.to_thread(under_way.wait, 20)
             gate.set()
             await until(lambda: reading._lines == [[Cell("0")], [Cell("1")]])
             reading.refresh_lines()
-            await until(lambda: len(asked) == 5)
+            await until(lambda: len(requests) == 5)
             app.exit(0)
 
         await app.run_async(headless=True, size=(80, 24), auto_pilot=read)
     assert app.failure is None
-    assert [offset for _, _, offset in asked] == [0, 1, 1, 2, 2], "once at a time, and what is new"
-    assert {attempt for _, attempt, _ in asked} == {1}
+    assert [offset for _, _, offset in requests] == [0, 1, 1, 2, 2], (
+        "once at a time, and what is new"
+    )
+    assert {attempt for _, attempt, _ in requests} == {1}
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -286,10 +290,10 @@ def test_an_outage_and_its_end_are_reported(process_user: CommandLine, server: F
         server.plays(OPEN, refuses(Unavailable("The database is away.", "Wait.")))
         rows = terminal.until_row("old, retrying. The database is away.")
         assert any("sweep.py" in row for row in rows), "what was seen last stays"
-        ended = replace(ended_tasks()[0], name="new.py")
+        ended_task = replace(ended_tasks()[0], name="new.py")
         server.plays("/v1/devices", says(DevicePage(devices())))
         server.plays(OPEN, says(TaskPage([])))
-        server.plays(OVER, says(TaskPage([ended])))
+        server.plays(OVER, says(TaskPage([ended_task])))
         rows = terminal.until_row("new.py")
         assert not any("retrying" in row for row in rows)
         server.plays(OVER, says(TaskPage([])))
@@ -316,9 +320,9 @@ async def test_an_internal_error_ends_it_and_is_reported(server: FakeServer) -> 
     assert isinstance(app.failure, ZeroDivisionError)
 
 
-@pytest.mark.parametrize("who", ["looks", "is asked"])
+@pytest.mark.parametrize("thread_name", ["looks", "is asked"])
 async def test_an_error_of_a_thread_is_reported(
-    server: FakeServer, monkeypatch: pytest.MonkeyPatch, who: str
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch, thread_name: str
 ) -> None:
     """Else a look would never come again, and nobody would know."""
     plays_a_pool(server)
@@ -333,7 +337,7 @@ async def test_an_error_of_a_thread_is_reported(
         monkeypatch.setattr(potluck.tasks, "explain", mistake)
 
         async def make_it(_: object) -> None:
-            (app.action_look if who == "looks" else app.action_explain)()
+            (app.action_look if thread_name == "looks" else app.action_explain)()
             try:
                 async with asyncio.timeout(20):
                     while app.failure is None:
@@ -351,12 +355,12 @@ def test_one_look_in_a_pipe(user: CommandLine, server: FakeServer) -> None:
     assert lines[1].startswith("3 nodes · 2 of 5 GPUs free")
     assert any(line.startswith(tasks[0].id) for line in lines), "the whole id"
     assert any(line.startswith("GeForce RTX 4090") for line in lines)
-    (picture,) = user.run("top", "--json").lines()
-    assert [task["name"] for task in picture["tasks"]][1:3] == ["sweep.py", "train.py"]
-    assert picture["pool"]["waiting_tasks"] == 14
+    (document,) = user.run("top", "--json").lines()
+    assert [task["name"] for task in document["tasks"]][1:3] == ["sweep.py", "train.py"]
+    assert document["pool"]["waiting_tasks"] == 14
 
 
 def test_it_does_not_begin_without_a_server(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/tasks", refuses(Unavailable("Starting.", "Wait a little.", 60)))
-    shown = user.run("top")
-    assert (shown.status, "Starting." in shown.stderr) == (75, True)
+    result = user.run("top")
+    assert (result.status, "Starting." in result.stderr) == (75, True)

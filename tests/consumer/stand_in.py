@@ -68,8 +68,8 @@ def gives_items(pack: Callable[[Grant, int, int], bytes]) -> Answers:
 
     def answer(grant: Grant, lease: Lease) -> list[Report]:
         returned = tuple(
-            ReturnedItems(each.start, each.end, 0.001, Value(pack(grant, each.start, each.end)))
-            for each in grant.items
+            ReturnedItems(item.start, item.end, 0.001, Value(pack(grant, item.start, item.end)))
+            for item in grant.items
         )
         return [ItemsDone(lease, returned=returned), Finished(lease, EndReason.COMPLETED, 0)]
 
@@ -85,29 +85,29 @@ def runs() -> Answers:
         function = pickle.loads(spec.code.data)
         if not grant.items:
             return [_called(function, pickle.loads(spec.inputs.data), lease)]
-        given = item_file.unpack(spec.inputs.data, 100_000)
+        inputs = item_file.unpack(spec.inputs.data, 100_000)
         returned, outcomes = [], []
         for item in range(grant.items[0].start, grant.items[-1].end):
-            told = _called(function, pickle.loads(given[item]), lease)
-            if told.reason is EndReason.COMPLETED and told.value is not None:
-                packed = Value(item_file.pack([told.value.data]))
+            finish = _called(function, pickle.loads(inputs[item]), lease)
+            if finish.reason is EndReason.COMPLETED and finish.value is not None:
+                packed = Value(item_file.pack([finish.value.data]))
                 returned.append(ReturnedItems(item, item + 1, 0.001, packed))
             else:
-                data = b"" if told.value is None else told.value.data
-                outcomes.append(ItemOutcome(item, told.reason, 0.001, error=data))
-        done = ItemsDone(lease, tuple(outcomes), returned=tuple(returned))
-        return [done, Finished(lease, EndReason.COMPLETED, 0)]
+                data = b"" if finish.value is None else finish.value.data
+                outcomes.append(ItemOutcome(item, finish.reason, 0.001, error=data))
+        items_done = ItemsDone(lease, tuple(outcomes), returned=tuple(returned))
+        return [items_done, Finished(lease, EndReason.COMPLETED, 0)]
 
     return answer
 
 
-def _called(function: Callable[..., object], given: Any, lease: Lease) -> Finished:
-    arguments, named = given if isinstance(given, list) else (given, {})
+def _called(function: Callable[..., object], call_input: Any, lease: Lease) -> Finished:
+    arguments, keywords = call_input if isinstance(call_input, list) else (call_input, {})
     try:
-        value = function(*arguments, **named)
+        value = function(*arguments, **keywords)
     except Exception as error:  # noqa: BLE001 - as an interpreter tells it
-        words = {"type": type(error).__name__, "message": str(error), "traceback": ""}
-        return Finished(lease, EndReason.EXCEPTION, value=Value(plain_values.encode(words)))
+        error_value = {"type": type(error).__name__, "message": str(error), "traceback": ""}
+        return Finished(lease, EndReason.EXCEPTION, value=Value(plain_values.encode(error_value)))
     return Finished(lease, EndReason.COMPLETED, 0, value=Value(plain_values.encode(value)))
 
 
@@ -120,10 +120,10 @@ def fails_items(reason: EndReason, detail: str, last_lines: str = "") -> Answers
     return _ends_items(reason, detail=detail, last_lines=last_lines)
 
 
-def _ends_items(reason: EndReason, **told: Any) -> Answers:
+def _ends_items(reason: EndReason, **fields: Any) -> Answers:
     def answer(grant: Grant, lease: Lease) -> list[Report]:
         outcomes = tuple(
-            ItemOutcome(item, reason, 0.001, **told)
+            ItemOutcome(item, reason, 0.001, **fields)
             for each in grant.items
             for item in range(each.start, each.end)
         )
@@ -133,7 +133,7 @@ def _ends_items(reason: EndReason, **told: Any) -> Answers:
 
 
 class StandIn:
-    def __init__(self, server: ServerProcess, name: str, **described: Any) -> None:
+    def __init__(self, server: ServerProcess, name: str, **fields: Any) -> None:
         self.answers: Answers = gives(b"\xc0")
         self.specs: list[FunctionSpec] = []
         self.accepts_refusals = False  # once a task may have been called off meanwhile
@@ -141,12 +141,12 @@ class StandIn:
         self._api = server.node(name)
         self._is_over = threading.Event()
         offer = {
-            "description": _description(name, **described),
+            "description": _description(name, **fields),
             "statements": [Wallet(name).state(server.url, name)],
         }
-        registered = self._api.post(routes.REGISTER_NODE.path, offer)
-        assert "node_id" in registered, registered
-        self.node_id = NodeId(registered["node_id"])
+        registration = self._api.post(routes.REGISTER_NODE.path, offer)
+        assert "node_id" in registration, registration
+        self.node_id = NodeId(registration["node_id"])
         self._thread = threading.Thread(target=self._work)
 
     @contextmanager
@@ -162,8 +162,8 @@ class StandIn:
 
     def _work(self) -> None:
         while not self._is_over.is_set():
-            asked = self._call(routes.ACQUIRE_LEASES, AcquireLeases(wait_seconds=0.5))
-            for grant in msgspec.json.decode(asked, type=LeasesGranted).grants:
+            poll_response = self._call(routes.ACQUIRE_LEASES, AcquireLeases(wait_seconds=0.5))
+            for grant in msgspec.json.decode(poll_response, type=LeasesGranted).grants:
                 assert isinstance(grant.spec, FunctionSpec)
                 self.specs.append(grant.spec)
                 lease = Lease(grant.attempt_id, grant.token)
@@ -176,29 +176,29 @@ class StandIn:
     def add_files(self, packed: bytes) -> None:
         """What a task leaves, before its end is told."""
         path = routes.ADD_FILES.url(node_id=self.node_id)
-        answer = self._api.call("POST", path, packed, **{"Content-Type": "application/msgpack"})
-        assert answer.status < 300, answer.data
+        response = self._api.call("POST", path, packed, **{"Content-Type": "application/msgpack"})
+        assert response.status < 300, response.data
 
     def append_log(self, chunk: LogChunk) -> None:
         """What a task writes, before its end is told."""
         path = routes.APPEND_LOG.url(node_id=self.node_id)
         packed = {"Content-Type": "application/msgpack"}
-        answer = self._api.call("POST", path, encode_packed(chunk), **packed)
-        assert answer.status < 300, answer.data
+        response = self._api.call("POST", path, encode_packed(chunk), **packed)
+        assert response.status < 300, response.data
 
     def _report(self, *reports: Report) -> None:
-        answered = msgspec.json.decode(self._call(routes.REPORT, Reports(reports)))
-        is_taken = all(each["accepted"] for each in answered["answers"])
-        assert is_taken or self.accepts_refusals, answered
+        report_response = msgspec.json.decode(self._call(routes.REPORT, Reports(reports)))
+        is_taken = all(answer["accepted"] for answer in report_response["answers"])
+        assert is_taken or self.accepts_refusals, report_response
 
     def _call(self, route: routes.Route, body: msgspec.Struct) -> bytes:
         path = route.url(node_id=self.node_id)
-        answer = self._api.call(route.method, path, encode_json(body))
-        assert answer.status < 300, answer.data
-        return answer.data
+        response = self._api.call(route.method, path, encode_json(body))
+        assert response.status < 300, response.data
+        return response.data
 
 
-def _description(name: str, **described: Any) -> dict[str, Any]:
+def _description(name: str, **fields: Any) -> dict[str, Any]:
     return {
         "name": name,
         "platform": "linux",
@@ -216,5 +216,5 @@ def _description(name: str, **described: Any) -> dict[str, Any]:
         "devices": [
             {"kind": "cpu", "uuid": name, "vendor": "v", "model": "m", "memory_bytes": GIB}
         ],
-        **described,
+        **fields,
     }

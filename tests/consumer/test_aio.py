@@ -73,11 +73,11 @@ async def loop_that_goes_on(longest_seconds: float = 1.0) -> AsyncIterator[None]
             await asyncio.sleep(0.01)
             pauses.append(time.monotonic())
 
-    beating = asyncio.create_task(beat())
+    beat_task = asyncio.create_task(beat())
     try:
         yield
     finally:
-        beating.cancel()
+        beat_task.cancel()
         pauses.append(time.monotonic())
         longest = max(b - a for a, b in pairwise(pauses))
         assert longest < longest_seconds, f"the loop stood for {longest:.2f} s"
@@ -93,16 +93,18 @@ async def test_a_future_is_awaited(node: StandIn, remote: Any) -> None:
 
 async def test_a_group_of_tasks(node: StandIn, remote: Any) -> None:
     async def ask(number: int) -> int:
-        found: int = await remote.submit(number)
-        return found
+        doubled: int = await remote.submit(number)
+        return doubled
 
     async with asyncio.TaskGroup() as group:
-        several = [group.create_task(ask(2 * n)) for n in range(3)]
-    assert [task.result() for task in several] == [0, 1, 2]
-    with pytest.raises(ExceptionGroup) as caught:
+        group_tasks = [group.create_task(ask(2 * n)) for n in range(3)]
+    assert [task.result() for task in group_tasks] == [0, 1, 2]
+    with pytest.raises(ExceptionGroup) as error_info:
         async with asyncio.TaskGroup() as group:
             group.create_task(ask(5))
-    assert [isinstance(each, RemoteError) for each in caught.value.exceptions] == [True]
+    assert [isinstance(exception, RemoteError) for exception in error_info.value.exceptions] == [
+        True
+    ]
 
 
 async def test_a_cancelled_await_calls_off_and_a_shielded_one_does_not(
@@ -115,26 +117,26 @@ async def test_a_cancelled_await_calls_off_and_a_shielded_one_does_not(
         async with asyncio.timeout(0.05):
             await asyncio.shield(shielded)
     assert not shielded.done()
-    called_off = remote.submit(8)
+    cancelled_call = remote.submit(8)
     async with loop_that_goes_on():
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await called_off
-    assert called_off.cancelled()
+                await cancelled_call
+    assert cancelled_call.cancelled()
     await aio.call(potluck.flush)  # else the node may answer before the server knows
     gate.is_open.set()
     assert await shielded == 3
-    if called_off.task_id is not None:
-        state = (await aio.call(client.tasks.get, called_off.task_id)).state
+    if cancelled_call.task_id is not None:
+        state = (await aio.call(client.tasks.get, cancelled_call.task_id)).state
         assert state is TaskState.CANCELLED
 
 
 async def test_a_map_is_iterated(node: StandIn, remote: Any) -> None:
     async with loop_that_goes_on():
-        found = [value async for value in remote.map(range(0, 600, 2))]
-    assert found == list(range(300))
-    mapped = remote.map([2, 3, 4])
-    values = aiter(mapped)
+        doubled = [value async for value in remote.map(range(0, 600, 2))]
+    assert doubled == list(range(300))
+    results = remote.map([2, 3, 4])
+    values = aiter(results)
     assert await anext(values) == 1
     with pytest.raises(RemoteError, match="3 is odd"):
         await anext(values)
@@ -148,12 +150,12 @@ async def test_a_map_is_iterated(node: StandIn, remote: Any) -> None:
 async def test_a_cancelled_iteration_loses_no_result(node: StandIn, remote: Any) -> None:
     gate = Gate()
     node.answers = gate
-    mapped = remote.map([2, 4])
+    results = remote.map([2, 4])
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await anext(aiter(mapped))
+            await anext(aiter(results))
     gate.is_open.set()
-    assert [value async for value in mapped] == [1, 2]
+    assert [value async for value in results] == [1, 2]
 
 
 def test_an_iteration_goes_on_in_another_event_loop() -> None:
@@ -189,12 +191,12 @@ async def test_two_share_one_iteration() -> None:
 async def test_a_closed_map_is_called_off(node: StandIn, remote: Any, client: Potluck) -> None:
     gate = Gate()
     node.answers = gate
-    mapped = remote.map([2, 4])
-    waiting = asyncio.ensure_future(anext(aiter(mapped)))
+    results = remote.map([2, 4])
+    waiting = asyncio.ensure_future(anext(aiter(results)))
     await asyncio.to_thread(gate.is_met.wait, 30)
-    (task_id,) = mapped.task_ids
+    (task_id,) = results.task_ids
     waiting.cancel()
-    await aiter(mapped).aclose()
+    await aiter(results).aclose()
     gate.is_open.set()
 
     def is_cancelled() -> bool:
@@ -206,12 +208,12 @@ async def test_a_closed_map_is_called_off(node: StandIn, remote: Any, client: Po
 async def test_a_stream_is_followed(client: Potluck) -> None:
     with FakeServer().running() as fake, Potluck(fake.url, "secret", HASTE) as other:
         task = a_task(TaskState.RUNNING)
-        over = a_task(TaskState.SUCCEEDED, id=task.id)
-        events = [state_event(number, task) for number in range(3)] + [state_event(3, over)]
+        ended_task = a_task(TaskState.SUCCEEDED, id=task.id)
+        events = [state_event(number, task) for number in range(3)] + [state_event(3, ended_task)]
         fake.plays(f"/v1/tasks/{task.id}/follow", streams(*events))
         async with loop_that_goes_on():
-            seen = [event async for event in other.tasks.follow(task.id)]
-    states = [event.task.state for event in seen if isinstance(event, FollowedState)]
+            events_seen = [event async for event in other.tasks.follow(task.id)]
+    states = [event.task.state for event in events_seen if isinstance(event, FollowedState)]
     assert states == [TaskState.RUNNING] * 3 + [TaskState.SUCCEEDED]
 
 
@@ -245,17 +247,17 @@ async def test_a_generator_is_closed_and_let_go() -> None:
         pass
 
     closed = threading.Event()
-    kept = Kept()
-    alive = weakref.ref(kept)
+    argument = Kept()
+    alive = weakref.ref(argument)
 
-    def counting(kept: object) -> Iterator[int]:
+    def counting(argument: object) -> Iterator[int]:
         try:
             yield from range(1_000_000)
         finally:
             closed.set()
 
-    async with aio.each(counting(kept)) as numbers:
-        del kept
+    async with aio.each(counting(argument)) as numbers:
+        del argument
         async for number in numbers:
             if number == 2:
                 break

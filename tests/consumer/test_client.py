@@ -123,9 +123,9 @@ def test_permanent_errors_are_not_retried(server: FakeServer, potluck: Potluck) 
 def test_retry_after_is_honoured(server: FakeServer, potluck: Potluck) -> None:
     busy = refuses(error.RateLimited("Slow down.", retry_after_seconds=0.1))
     server.plays("/healthz", busy, says(ServerHealth("ok", "0.1.0")))
-    begun = datetime.now(UTC)
+    started = datetime.now(UTC)
     assert potluck.health().status == "ok"
-    assert (datetime.now(UTC) - begun).total_seconds() >= 0.1
+    assert (datetime.now(UTC) - started).total_seconds() >= 0.1
 
 
 def test_a_long_retry_after_is_reported_instead_of_waited_for(
@@ -229,14 +229,16 @@ def test_devices_and_failed_items_come_in_pages(server: FakeServer, potluck: Pot
 
 
 def test_results_of_a_task_that_has_given_none_yet(server: FakeServer, potluck: Potluck) -> None:
-    running, over = a_task(TaskState.RUNNING), a_task(TaskState.SUCCEEDED)
-    gave = TaskResult(over.id, TaskState.SUCCEEDED, 1, [ResultPiece(0, 1, Value(b"1"))])
-    nothing, something = says(Results([])), says(Results([gave]))
+    running, ended_task = a_task(TaskState.RUNNING), a_task(TaskState.SUCCEEDED)
+    task_result = TaskResult(
+        ended_task.id, TaskState.SUCCEEDED, 1, [ResultPiece(0, 1, Value(b"1"))]
+    )
+    no_results, one_result = says(Results([])), says(Results([task_result]))
     server.plays(f"/v1/tasks/{running.id}", says(running))
-    server.plays(f"/v1/tasks/{over.id}", says(over))
-    server.plays("/v1/results", nothing, nothing, something)
+    server.plays(f"/v1/tasks/{ended_task.id}", says(ended_task))
+    server.plays("/v1/results", no_results, no_results, one_result)
     assert potluck.results.raw(running.id) == TaskResult(running.id, TaskState.RUNNING, 0)
-    assert potluck.results.raw(over.id) == gave, "it ended between the two questions"
+    assert potluck.results.raw(ended_task.id) == task_result, "it ended between the two questions"
 
 
 def test_an_id_cannot_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:
@@ -253,7 +255,7 @@ def test_follow_survives_cuts_and_loses_and_doubles_nothing(
     server: FakeServer, potluck: Potluck
 ) -> None:
     queued = a_task()
-    done = a_task(TaskState.SUCCEEDED, id=queued.id, exit_code=0)
+    ended_task = a_task(TaskState.SUCCEEDED, id=queued.id, exit_code=0)
     second = log_event(3, 1, ("stderr", b"\xff\x00two"))
     server.plays(
         follow_path(queued.id),
@@ -268,7 +270,7 @@ def test_follow_survives_cuts_and_loses_and_doubles_nothing(
         hang_up(),
         # a clean end before the task is final is a cut too
         streams(second[:10], second[10:]),
-        streams(state_event(4, done)),
+        streams(state_event(4, ended_task)),
     )
     events = list(potluck.tasks.follow(queued.id))
     states = [event.task.state for event in events if isinstance(event, FollowedState)]
@@ -281,11 +283,11 @@ def test_follow_survives_cuts_and_loses_and_doubles_nothing(
 
 def test_follow_goes_on_after_an_interruption(server: FakeServer, potluck: Potluck) -> None:
     queued = a_task()
-    done = a_task(TaskState.FAILED, id=queued.id)
+    ended_task = a_task(TaskState.FAILED, id=queued.id)
     server.plays(
         follow_path(queued.id),
         streams(state_event(1, queued), state_event(2, queued)),
-        streams(state_event(3, done)),
+        streams(state_event(3, ended_task)),
     )
     follow = potluck.tasks.follow(queued.id)
     for _ in follow:
@@ -313,7 +315,7 @@ def test_a_refusal_by_a_server_of_another_version_says_so(
         with pytest.raises(refusal) as raised:
             potluck.tasks.get("task_1")
         assert raised.value.hint.startswith("Fix it. The server runs an earlier version")
-    assert [each.path for each in server.requests].count("/healthz") == 1
+    assert [request.path for request in server.requests].count("/healthz") == 1
 
 
 @pytest.mark.parametrize(
@@ -330,15 +332,17 @@ def test_follow_does_not_retry_permanent_errors(
     server.plays(follow_path("task_1"), scene)
     with pytest.raises(expected):
         list(potluck.tasks.follow("task_1"))
-    assert [each.path for each in server.requests].count(follow_path("task_1")) == 1
+    assert [request.path for request in server.requests].count(follow_path("task_1")) == 1
 
 
 def test_wait_returns_the_final_task(server: FakeServer, potluck: Potluck) -> None:
     queued = a_task()
-    done = a_task(TaskState.SUCCEEDED, id=queued.id, exit_code=0)
+    ended_task = a_task(TaskState.SUCCEEDED, id=queued.id, exit_code=0)
     server.plays(f"/v1/tasks/{queued.id}", says(queued))
-    server.plays(follow_path(queued.id), streams(state_event(1, queued), state_event(2, done)))
-    assert potluck.tasks.wait(queued.id) == done
+    server.plays(
+        follow_path(queued.id), streams(state_event(1, queued), state_event(2, ended_task))
+    )
+    assert potluck.tasks.wait(queued.id) == ended_task
 
 
 @pytest.mark.parametrize("name", ["0x0000000000000000000000000000000000000001/data", "Data", "d"])

@@ -262,8 +262,8 @@ def test_an_area_of_the_client_is_imported_when_it_is_first_used() -> None:
         " & {*sys.modules})"
     )
     command = [sys.executable, "-c", check]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert shown.stdout == "set()\n"
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout == "set()\n"
 
 
 RESULT = [
@@ -287,16 +287,18 @@ def _calls(part: object) -> list[str]:
 
 
 def _call(name: str, method: Callable[..., object]) -> str:
-    told: list[str] = []
-    for each in list(inspect.signature(method).parameters.values())[1:]:
-        if each.kind is each.KEYWORD_ONLY and "*" not in told:
-            told.append("*")
-        told.append(each.name if each.default is each.empty else f"{each.name}?")
-    return f"{name}({', '.join(told)})"
+    parameter_names: list[str] = []
+    for parameter in list(inspect.signature(method).parameters.values())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parameter_names:
+            parameter_names.append("*")
+        parameter_names.append(
+            parameter.name if parameter.default is parameter.empty else f"{parameter.name}?"
+        )
+    return f"{name}({', '.join(parameter_names)})"
 
 
 def test_importing_potluck_is_light() -> None:
     check = "import sys, potluck; print({'urllib3', 'msgspec', 'typer', 'rich'} & {*sys.modules})"
     command = [sys.executable, "-c", check]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert shown.stdout == "set()\n"
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout == "set()\n"

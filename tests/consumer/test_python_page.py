@@ -26,10 +26,14 @@ MARK = "--- the next example ---"
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     limits = {"memory": "watchdog", "processes": "watchdog"}
-    only = {"driver": "bwrap", "kinds": ["function"], **limits}  # a script waits, and is called off
+    sandbox = {
+        "driver": "bwrap",
+        "kinds": ["function"],
+        **limits,
+    }  # a script waits, and is called off
     with (
         ServerProcess(tmp_path_factory.mktemp("server")) as server,
-        StandIn(server, "documented", sandbox=only).working() as node,
+        StandIn(server, "documented", sandbox=sandbox).working() as node,
     ):
         node.answers = _Draws(node)
         yield server
@@ -54,17 +58,17 @@ def test_every_example(pool: ServerProcess, tmp_path: Path) -> None:
     assert len(examples) >= 7
     program = tmp_path / "examples.py"
     program.write_text(f"\nprint({MARK!r})\n".join(code for code, _ in examples))
-    own = {"POTLUCK_URL": pool.url, "POTLUCK_TOKEN": pool.token}
-    told = subprocess.run(
+    own_variables = {"POTLUCK_URL": pool.url, "POTLUCK_TOKEN": pool.token}
+    process = subprocess.run(
         [sys.executable, str(program)],
         cwd=tmp_path,
-        env={**os.environ, **own, "POTLUCK_CONFIG_DIR": str(tmp_path / "config")},
+        env={**os.environ, **own_variables, "POTLUCK_CONFIG_DIR": str(tmp_path / "config")},
         capture_output=True,
         text=True,
         timeout=100,
     )
-    assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout.split(f"{MARK}\n") == [printed for _, printed in examples]
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.split(f"{MARK}\n") == [printed for _, printed in examples]
 
 
 def test_every_example_says_what_it_prints() -> None:

@@ -56,7 +56,7 @@ def countersigned(receipt: Receipt, **changes: object) -> SignedReceipt:
 
 
 def a_receipt(number: int, previous: str = NO_HASH, **changes: object) -> Receipt:
-    made = Receipt(
+    receipt = Receipt(
         server=SERVER.address,
         node_key=NODE.address,
         node_id="node_01j00000000000000000000000",
@@ -77,11 +77,13 @@ def a_receipt(number: int, previous: str = NO_HASH, **changes: object) -> Receip
         price_micro_per_hour=3600 * CREDIT,
         result_sha256=NO_HASH,
     )
-    return replace(made, **changes)
+    return replace(receipt, **changes)
 
 
 def ended(receipts: list[SignedReceipt], side: ReceiptSide = ReceiptSide.PROVIDER) -> ExportEnd:
-    digest = sha256(b"".join(receipt_digest(one.receipt) for one in receipts)).hexdigest()
+    digest = sha256(
+        b"".join(receipt_digest(signed_receipt.receipt) for signed_receipt in receipts)
+    ).hexdigest()
     end = ExportEnd(SERVER.address, side, ACCOUNT, len(receipts), digest, 200_000)
     return replace(end, server_signature=sign(SERVER.key, export_end_digest(end)))
 
@@ -101,19 +103,19 @@ GOOD = chain_of(4)
 def check(
     receipts: list[SignedReceipt], end: ExportEnd | None = None, **addresses: object
 ) -> ReceiptCheck:
-    lines = [msgspec.json.encode(one) for one in receipts]
+    lines = [msgspec.json.encode(signed_receipt) for signed_receipt in receipts]
     if end is not None:
         lines.append(msgspec.json.encode(end))
     return check_receipts(lines, **addresses)  # type: ignore[arg-type]
 
 
 def test_a_whole_export_is_good_and_summed() -> None:
-    found = check(GOOD, ended(GOOD), server=SERVER.address.lower(), node_keys=[NODE.address])
-    assert found.is_good, found.bad
-    assert (found.receipts, found.attempts) == (4, 4)
-    assert (found.worked_ms, found.measured_ms) == (240_000, 240_000)
-    assert (found.charged_micro, found.held_back_micro) == (240 * CREDIT, 0)
-    assert (found.server, found.node_keys) == (SERVER.address, [NODE.address])
+    report = check(GOOD, ended(GOOD), server=SERVER.address.lower(), node_keys=[NODE.address])
+    assert report.is_good, report.bad
+    assert (report.receipts, report.attempts) == (4, 4)
+    assert (report.worked_ms, report.measured_ms) == (240_000, 240_000)
+    assert (report.charged_micro, report.held_back_micro) == (240 * CREDIT, 0)
+    assert (report.server, report.node_keys) == (SERVER.address, [NODE.address])
 
 
 # Another value for each field, as someone would change it.
@@ -158,24 +160,24 @@ def test_every_field_has_another_value_here() -> None:
 @pytest.mark.parametrize("field", Receipt.__struct_fields__)
 def test_a_changed_field_of_a_receipt_is_found(field: str) -> None:
     receipt = replace(GOOD[1].receipt, **{field: CHANGED[field]})
-    found = check([GOOD[0], replace(GOOD[1], receipt=receipt), *GOOD[2:]], ended(GOOD))
-    assert found.bad is not None and found.bad.line == 2
-    assert found.bad.problem == "It was changed, or not signed by the node key that it names."
+    report = check([GOOD[0], replace(GOOD[1], receipt=receipt), *GOOD[2:]], ended(GOOD))
+    assert report.bad is not None and report.bad.line == 2
+    assert report.bad.problem == "It was changed, or not signed by the node key that it names."
 
 
 @pytest.mark.parametrize("field", Countersignature.__struct_fields__)
 def test_a_changed_field_of_a_countersignature_is_found(field: str) -> None:
     accepted = replace(GOOD[1].countersignature, **{field: CHANGED[field]})
-    found = check([GOOD[0], replace(GOOD[1], countersignature=accepted), *GOOD[2:]], ended(GOOD))
-    assert found.bad is not None and found.bad.line == 2
-    assert "countersignature" in found.bad.problem
+    report = check([GOOD[0], replace(GOOD[1], countersignature=accepted), *GOOD[2:]], ended(GOOD))
+    assert report.bad is not None and report.bad.line == 2
+    assert "countersignature" in report.bad.problem
 
 
 @pytest.mark.parametrize("field", ["server", "scope", "account_id", "receipts", "digest"])
 def test_a_changed_field_of_the_end_is_found(field: str) -> None:
     other = {**CHANGED, "scope": ReceiptSide.CONSUMER, "receipts": 3, "digest": "4" * 64}
-    found = check(GOOD, replace(ended(GOOD), **{field: other[field]}))
-    assert found.bad is not None and found.bad.line == 5
+    report = check(GOOD, replace(ended(GOOD), **{field: other[field]}))
+    assert report.bad is not None and report.bad.line == 5
 
 
 def dropped(receipts: list[SignedReceipt]) -> list[SignedReceipt]:
@@ -207,9 +209,9 @@ def test_a_missing_a_moved_and_a_repeated_receipt_are_found(
 ) -> None:
     """Also if the server itself signed the end of such a file."""
     changed = change(GOOD)
-    found = check(changed, ended(changed if is_hidden else GOOD))
-    assert found.bad is not None
-    assert (found.bad.line, found.bad.problem) == (line, problem)
+    report = check(changed, ended(changed if is_hidden else GOOD))
+    assert report.bad is not None
+    assert (report.bad.line, report.bad.problem) == (line, problem)
 
 
 def test_receipts_that_are_missing_at_the_end_are_found() -> None:
@@ -224,18 +226,18 @@ def test_receipts_that_are_missing_at_the_end_are_found() -> None:
 
 
 def test_nothing_follows_the_end() -> None:
-    lines = [msgspec.json.encode(one) for one in (*GOOD, ended(GOOD), GOOD[0])]
+    lines = [msgspec.json.encode(line) for line in (*GOOD, ended(GOOD), GOOD[0])]
     bad = check_receipts(lines).bad
     assert bad is not None and bad.problem == "It comes after the end line."
 
 
 def test_a_consumer_has_parts_of_chains_and_still_misses_nothing() -> None:
-    mine = [GOOD[0], GOOD[3]]
-    assert check(mine, ended(mine, ReceiptSide.CONSUMER)).is_good
-    for changed in (mine[:1], [GOOD[0], GOOD[2]]):
-        bad = check(changed, ended(mine, ReceiptSide.CONSUMER)).bad
+    own_receipts = [GOOD[0], GOOD[3]]
+    assert check(own_receipts, ended(own_receipts, ReceiptSide.CONSUMER)).is_good
+    for changed in (own_receipts[:1], [GOOD[0], GOOD[2]]):
+        bad = check(changed, ended(own_receipts, ReceiptSide.CONSUMER)).bad
         assert bad is not None
-    bad = check(mine[::-1], ended(mine, ReceiptSide.CONSUMER)).bad
+    bad = check(own_receipts[::-1], ended(own_receipts, ReceiptSide.CONSUMER)).bad
     assert bad is not None and bad.line == 2
 
 
@@ -265,8 +267,8 @@ def test_the_last_receipt_of_an_attempt_counts() -> None:
         "attempt_id": first.receipt.attempt_id,
     }
     last = countersigned(a_receipt(2, **follows), charged_micro=50 * CREDIT)
-    found = check([first, last], ended([first, last]))
-    assert (found.attempts, found.charged_micro, found.held_back_micro) == (1, 50 * CREDIT, 0)
+    report = check([first, last], ended([first, last]))
+    assert (report.attempts, report.charged_micro, report.held_back_micro) == (1, 50 * CREDIT, 0)
     third = countersigned(
         a_receipt(3, receipt_digest(last.receipt).hex(), attempt_id=first.receipt.attempt_id)
     )
@@ -283,8 +285,8 @@ def test_the_last_receipt_of_an_attempt_counts() -> None:
     ],
 )
 def test_amounts_that_do_not_agree_are_found(changes: dict[str, object], problem: str) -> None:
-    one = countersigned(a_receipt(1), **changes)
-    bad = check([one], ended([one])).bad
+    signed_receipt = countersigned(a_receipt(1), **changes)
+    bad = check([signed_receipt], ended([signed_receipt])).bad
     assert bad is not None and bad.problem == problem
 
 

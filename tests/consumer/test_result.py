@@ -74,9 +74,11 @@ def over(**changes: Any) -> TaskView:
     return a_task(changes.pop("state", TaskState.SUCCEEDED), **{**usual, **changes})
 
 
-def looked_at(server: FakeServer, client: Potluck, task: TaskView, *told: TaskResult) -> Result:
+def looked_at(
+    server: FakeServer, client: Potluck, task: TaskView, *task_results: TaskResult
+) -> Result:
     server.plays(f"/v1/tasks/{task.id}", says(task))
-    server.plays("/v1/results", *(says(Results([each])) for each in told))
+    server.plays("/v1/results", *(says(Results([task_result])) for task_result in task_results))
     return client.results.get(task.id)
 
 
@@ -107,8 +109,10 @@ def test_a_value(server: FakeServer, client: Potluck) -> None:
 
 def test_what_it_raised_is_raised_in_words(server: FakeServer, client: Potluck) -> None:
     task = over(state=TaskState.FAILED, reason=EndReason.EXCEPTION)
-    words = {"type": "ValueError", "message": "no", "traceback": "…"}
-    result = looked_at(server, client, task, gave(task, plain_values.encode(words), is_error=True))
+    error_value = {"type": "ValueError", "message": "no", "traceback": "…"}
+    result = looked_at(
+        server, client, task, gave(task, plain_values.encode(error_value), is_error=True)
+    )
     with pytest.raises(error.RemoteError, match="ValueError: no"):
         _ = result.value
     (item,) = result.items
@@ -118,8 +122,8 @@ def test_what_it_raised_is_raised_in_words(server: FakeServer, client: Potluck) 
 def test_a_large_value_is_brought_and_checked(server: FakeServer, client: Potluck) -> None:
     task, data = over(), plain_values.encode("x" * 100)
     blob = BlobRef(hashlib.sha256(data).hexdigest(), len(data))
-    told = TaskResult(task.id, task.state, 1, [ResultPiece(0, 1, Value(blob=blob))])
-    result = looked_at(server, client, task, told)
+    task_result = TaskResult(task.id, task.state, 1, [ResultPiece(0, 1, Value(blob=blob))])
+    result = looked_at(server, client, task, task_result)
     server.plays(f"/v1/blobs/{blob.sha256}", Scene(200, data))
     assert result.value == "x" * 100
     small = client.results.get(task.id, max_result_bytes=10)
@@ -135,24 +139,24 @@ def test_why_there_is_no_value(server: FakeServer, client: Potluck) -> None:
     with pytest.raises(error.Conflict, match="has not ended yet"):
         _ = running.value
     task = over(state=TaskState.FAILED, reason=EndReason.MEMORY_LIMIT, kept_until=None)
-    told = TaskResult(task.id, task.state, 0, [], task.reason)
+    task_result = TaskResult(task.id, task.state, 0, [], task.reason)
     with pytest.raises(error.TaskFailed, match="more memory"):
-        _ = looked_at(server, client, task, told).value
+        _ = looked_at(server, client, task, task_result).value
     task = over()
-    gone = looked_at(server, client, task, TaskResult(task.id, task.state, 0))
+    empty_result = looked_at(server, client, task, TaskResult(task.id, task.state, 0))
     with pytest.raises(error.NotFound, match="no longer kept since 2026-02-03"):
-        _ = gone.value
+        _ = empty_result.value
 
 
 def test_pickles_are_opened_from_named_wallets_only(server: FakeServer, client: Potluck) -> None:
-    task, mine = over(), "0x" + "ab" * 20
-    told = gave(task, pickle.dumps({1, 2}), wallet="0x" + "CD" * 20)
-    result = looked_at(server, client, task, told)
+    task, wallet = over(), "0x" + "ab" * 20
+    task_result = gave(task, pickle.dumps({1, 2}), wallet="0x" + "CD" * 20)
+    result = looked_at(server, client, task, task_result)
     with pytest.raises(error.UntrustedResult):
         _ = result.value
     me = {
         "id": "account_1",
-        "address": mine,
+        "address": wallet,
         "roles": [],
         "signed_in_by": "key",
         "scopes": [],
@@ -162,12 +166,12 @@ def test_pickles_are_opened_from_named_wallets_only(server: FakeServer, client: 
     server.plays("/v1/me", says(me))
     with pytest.raises(error.UntrustedResult, match="not loaded"):
         _ = client.results.get(task.id, allow_pickle=True).value
-    named = client.results.get(task.id, allow_pickle=True, from_wallets=["0x" + "cd" * 20])
-    assert named.value == {1, 2}
+    named_result = client.results.get(task.id, allow_pickle=True, from_wallets=["0x" + "cd" * 20])
+    assert named_result.value == {1, 2}
 
 
 def piece(start: int, *values: object) -> ResultPiece:
-    packed = item_file.pack([plain_values.encode(each) for each in values])
+    packed = item_file.pack([plain_values.encode(value) for value in values])
     return ResultPiece(start, start + len(values), Value(packed))
 
 
@@ -195,16 +199,16 @@ def test_items_of_an_array_come_in_order(server: FakeServer, client: Potluck) ->
 
 def test_items_that_came_twice_count_once(server: FakeServer, client: Potluck) -> None:
     task = over(items=ItemCounts(3, 0, 3, 0))
-    told = TaskResult(task.id, task.state, 3, [piece(0, 1, 2), piece(1, 2, 3), piece(0, 1)])
-    assert looked_at(server, client, task, told).value == [1, 2, 3]
+    task_result = TaskResult(task.id, task.state, 3, [piece(0, 1, 2), piece(1, 2, 3), piece(0, 1)])
+    assert looked_at(server, client, task, task_result).value == [1, 2, 3]
 
 
 def test_failed_items_of_an_array_of_programs(server: FakeServer, client: Potluck) -> None:
     task = over(kind="script", items=ItemCounts(3, 0, 2, 1))
     result = looked_at(server, client, task)
     failed = FailedItem(1, 1, True, ATTEMPT, EndReason.EXIT_STATUS, 3)
-    again = FailedItem(2, 1, False, ATTEMPT, EndReason.EXIT_STATUS, 3)
-    server.plays(f"/v1/tasks/{task.id}/items", says(FailedItemPage([failed, again])))
+    second_failure = FailedItem(2, 1, False, ATTEMPT, EndReason.EXIT_STATUS, 3)
+    server.plays(f"/v1/tasks/{task.id}/items", says(FailedItemPage([failed, second_failure])))
     assert list(result.failed_items) == [failed]
     with pytest.raises(error.InvalidInput, match="is not an array"):
         _ = looked_at(server, client, over()).failed_items
@@ -221,9 +225,11 @@ def test_an_array_used_what_all_its_attempts_used(server: FakeServer, client: Po
 
 
 def log_page(*pieces: tuple[str, bytes], offset: int = 0, **changes: Any) -> Scene:
-    found = [LogPiece(*each) for each in pieces]
+    log_pieces = [LogPiece(*fields) for fields in pieces]
     return says(
-        LogPage(ATTEMPT, offset, offset + len(found), found, **{"complete": True, **changes})
+        LogPage(
+            ATTEMPT, offset, offset + len(log_pieces), log_pieces, **{"complete": True, **changes}
+        )
     )
 
 
@@ -236,13 +242,13 @@ def test_what_it_wrote(server: FakeServer, client: Potluck) -> None:
         log_page(("stdout", b"1\n"), ("stderr", b"oh\xff"), complete=False),
         log_page(("stdout", b"2\n"), ("potluck", b"installed"), offset=2),
     )
-    asked = len(server.requests)
+    request_count = len(server.requests)
     assert result.stdout == "1\n2\n"
     assert (result.stderr, result.logs.remarks) == ("oh\ufffd", "installed")
     assert result.logs.read_bytes("stderr") == b"oh\xff"
     assert result.logs.text == "1\noh\ufffd2\ninstalled"
-    assert [each.stream for each in result.logs] == ["stdout", "stderr", "stdout", "potluck"]
-    assert len(server.requests) - asked == 2, "a complete log is read once"
+    assert [log.stream for log in result.logs] == ["stdout", "stderr", "stdout", "potluck"]
+    assert len(server.requests) - request_count == 2, "a complete log is read once"
     assert "attempt=1" in server.requests[-1].path
 
 
@@ -277,8 +283,8 @@ def test_files_are_listed_once_read_and_brought(
     task = over(kind="script")
     result = looked_at(server, client, task)
     table = NamedFile("t.csv", BlobRef("0" * 64, 3))
-    found = TaskFiles(1, [NAMED, table], KEPT_UNTIL)
-    server.plays(f"/v1/tasks/{task.id}/files", says(found))
+    task_files = TaskFiles(1, [NAMED, table], KEPT_UNTIL)
+    server.plays(f"/v1/tasks/{task.id}/files", says(task_files))
     server.plays(f"/v1/blobs/{NAMED.blob.sha256}", Scene(200, PICTURE))
     picture = result.files["plots/a.png"]
     assert (picture.path, picture.size_bytes) == ("plots/a.png", len(PICTURE))
@@ -292,12 +298,12 @@ def test_files_are_listed_once_read_and_brought(
         picture.read_bytes(most_bytes=3)
     target = picture.download(tmp_path / "out")
     assert target == tmp_path / "out" / "plots" / "a.png" and target.read_bytes() == PICTURE
-    asked = len(server.requests)
+    request_count = len(server.requests)
     assert picture.download(tmp_path / "out") == target
-    assert len(server.requests) == asked, "what is there is not brought again"
+    assert len(server.requests) == request_count, "what is there is not brought again"
     target.write_bytes(b"mine")
-    aside = picture.download(tmp_path / "out")
-    assert (target.read_bytes(), aside.read_bytes()) == (b"mine", PICTURE)
+    second_path = picture.download(tmp_path / "out")
+    assert (target.read_bytes(), second_path.read_bytes()) == (b"mine", PICTURE)
     assert picture.download(tmp_path / "out", overwrite=True) == target
     assert target.read_bytes() == PICTURE
     with pytest.raises(error.NotFound, match="left no file 'b'"):
@@ -321,17 +327,28 @@ def test_all_files_with_a_wrong_hash_among_them(
 
 
 def test_waiting_goes_on_until_the_end(server: FakeServer, client: Potluck) -> None:
-    running, done = over(state=TaskState.RUNNING, attempts=[]), over()
+    running, ended_task = over(state=TaskState.RUNNING, attempts=[]), over()
     result = looked_at(server, client, running)
-    nothing = says(Results([]))
-    ended = says(Results([TaskResult(running.id, TaskState.SUCCEEDED, 0)]))
-    away = refuses(error.Unavailable("Not now."))
-    server.plays("/v1/results", nothing, hang_up(), away, away, away, away, away, nothing, ended)
-    server.plays(f"/v1/tasks/{running.id}", says(done))
+    no_results = says(Results([]))
+    end_results = says(Results([TaskResult(running.id, TaskState.SUCCEEDED, 0)]))
+    unavailable = refuses(error.Unavailable("Not now."))
+    server.plays(
+        "/v1/results",
+        no_results,
+        hang_up(),
+        unavailable,
+        unavailable,
+        unavailable,
+        unavailable,
+        unavailable,
+        no_results,
+        end_results,
+    )
+    server.plays(f"/v1/tasks/{running.id}", says(ended_task))
     assert result.wait() is result
     assert (result.state, result.exit_code) == (TaskState.SUCCEEDED, 0)
-    asked = len(server.requests)
-    assert result.wait(0) is result and len(server.requests) == asked, "it is over"
+    request_count = len(server.requests)
+    assert result.wait(0) is result and len(server.requests) == request_count, "it is over"
 
 
 def test_waiting_for_so_long_only(server: FakeServer, client: Potluck) -> None:

@@ -95,9 +95,9 @@ def test_a_program_is_checked_strictly(tmp_path: Path) -> None:
         str(root / ".mypy_cache"),
     ]
     command = [sys.executable, "-m", "mypy", *options, *cached, str(program)]
-    told = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert told.stderr == ""
-    assert _told(told.stdout) == _expected(PROGRAM)
+    process = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert process.stderr == ""
+    assert _told(process.stdout) == _expected(PROGRAM)
 
 
 def _expected(program: str) -> dict[int, str]:
@@ -107,14 +107,14 @@ def _expected(program: str) -> dict[int, str]:
 
 def _told(output: str) -> dict[int, str]:
     """By line: a revealed type without its modules, or the error that it should be."""
-    found: dict[int, str] = {}
+    types_by_line: dict[int, str] = {}
     for line in output.splitlines():
         _, number, kind, text = line.split(":", 3)
         if "Revealed type is" in text:
-            found[int(number)] = _short(text.partition('"')[2].rstrip('"'))
+            types_by_line[int(number)] = _short(text.partition('"')[2].rstrip('"'))
         elif kind.strip() == "error":
-            found[int(number)] = _as_expected(text.strip(), int(number))
-    return found
+            types_by_line[int(number)] = _as_expected(text.strip(), int(number))
+    return types_by_line
 
 
 def _as_expected(error: str, number: int) -> str:

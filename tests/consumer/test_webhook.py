@@ -24,10 +24,10 @@ SECRET, OTHER = new_secret(), new_secret()
 
 
 def signed(
-    *secrets: str, body: bytes = BODY, event_id: str = "event_1", at: int = NOW
+    *secrets: str, body: bytes = BODY, event_id: str = "event_1", timestamp: int = NOW
 ) -> Mapping[str, str]:
     keys = [key for secret in secrets if (key := key_of(secret)) is not None]
-    return headers(keys, event_id, at, body)
+    return headers(keys, event_id, timestamp, body)
 
 
 def test_an_event_that_is_ours_is_believed() -> None:
@@ -46,8 +46,8 @@ def test_it_is_signed_as_the_standard_webhooks_are() -> None:
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     assert 24 <= len(key) <= 64
     digest = hmac.new(key, f"event_1.{NOW}.".encode() + BODY, hashlib.sha256).digest()
-    made = signed(SECRET)
-    assert made == {
+    signed_headers = signed(SECRET)
+    assert signed_headers == {
         "webhook-id": "event_1",
         "webhook-timestamp": str(NOW),
         "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
@@ -90,10 +90,10 @@ NOT_BELIEVED: dict[str, tuple[Mapping[str, str], bytes, float]] = {
 
 @pytest.mark.parametrize("case", NOT_BELIEVED)
 def test_anything_else_is_not(case: str) -> None:
-    given, body, now = NOT_BELIEVED[case]
-    with pytest.raises(UntrustedWebhook) as refused:
-        webhook.verify(SECRET, given, body, now=now)
-    assert refused.value.hint
+    headers_given, body, now = NOT_BELIEVED[case]
+    with pytest.raises(UntrustedWebhook) as error_info:
+        webhook.verify(SECRET, headers_given, body, now=now)
+    assert error_info.value.hint
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_?", "whsec_c2hvcnQ=", [], ["", SECRET]])

@@ -40,7 +40,7 @@ def accounts(server: FakeServer) -> None:
 
 
 def sent(server: FakeServer, path: str) -> bytes:
-    return next(each.body for each in server.requests if each.path == path)
+    return next(request.body for request in server.requests if request.path == path)
 
 
 @pytest.mark.parametrize("name", ["ada lovelace", WALLET.lower(), ADA])
@@ -49,8 +49,10 @@ def test_an_account_is_named_by_label_wallet_or_id(
 ) -> None:
     path = f"/v1/accounts/{ADA}/takes"
     server.plays(path, says(None, 204))
-    done = user.run("admin", "take", name, "2.5", "--reason", "granted twice")
-    assert (done.status, done.stdout.decode()) == (0, f"Took 2.5 credits from {name}.\n"), done
+    result = user.run("admin", "take", name, "2.5", "--reason", "granted twice")
+    assert (result.status, result.stdout.decode()) == (0, f"Took 2.5 credits from {name}.\n"), (
+        result
+    )
     body = msgspec.json.decode(sent(server, path), type=TakeCredit)
     assert body == TakeCredit(2_500_000, "granted twice")
 
@@ -85,9 +87,9 @@ def test_tasks_of_all_accounts(user: CommandLine, server: FakeServer) -> None:
         label="Ada Lovelace",
     )
     server.plays(f"/v1/pool/tasks?account={ADA}&state=running", says(PoolTaskPage([task])))
-    shown = user.run("admin", "tasks", "--account", "Ada Lovelace", "--state", "running")
-    assert shown.status == 0, shown.stderr
-    assert all(word in shown.stdout.decode() for word in ("task_1", "Ada Lovelace", NODE))
+    result = user.run("admin", "tasks", "--account", "Ada Lovelace", "--state", "running")
+    assert result.status == 0, result.stderr
+    assert all(word in result.stdout.decode() for word in ("task_1", "Ada Lovelace", NODE))
 
 
 def test_a_node_is_cordoned_uncordoned_and_removed(user: CommandLine, server: FakeServer) -> None:

@@ -48,11 +48,11 @@ def plays(server: FakeServer, summary: LedgerSummary, entries: list[LedgerEntry]
 
 def test_balance_days_and_movements(user: CommandLine, server: FakeServer) -> None:
     plays(server, SUMMARY, ENTRIES)
-    shown = user.run("balance").stdout.decode()
-    assert "9.25 credits available, 0.5 more held for tasks\n" in shown
-    assert "0.75 spent, 0.5 earned, 10 granted" in shown
-    assert "2026-01-31   0.75       -        -\n2026-01-30      -     0.5       10\n" in shown
-    rows = [line.split()[2:] for line in shown.splitlines()[-5:]]
+    output = user.run("balance").stdout.decode()
+    assert "9.25 credits available, 0.5 more held for tasks\n" in output
+    assert "0.75 spent, 0.5 earned, 10 granted" in output
+    assert "2026-01-31   0.75       -        -\n2026-01-30      -     0.5       10\n" in output
+    rows = [line.split()[2:] for line in output.splitlines()[-5:]]
     assert [row[:3] for row in rows] == [
         ["+0.5", "-", "earned"],
         ["+0.25", "-0.25", "refunded"],
@@ -60,36 +60,36 @@ def test_balance_days_and_movements(user: CommandLine, server: FakeServer) -> No
         ["-1", "+1", "held"],
         ["+10", "-", "granted"],
     ]
-    assert "spent on train.py (00000abc) on barn" in shown
-    assert "earned by attic with task 00000abc" in shown
-    assert "free of charge" not in shown
+    assert "spent on train.py (00000abc) on barn" in output
+    assert "earned by attic with task 00000abc" in output
+    assert "free of charge" not in output
 
 
 def test_a_line_for_each_task(user: CommandLine, server: FakeServer) -> None:
     plays(server, replace(SUMMARY, lines=BY_TASK), [])
-    shown = user.run("balance", "--by", "task").stdout.decode()
-    assert "train�[2J.py (00000abc)   0.75" in shown, "a terminal obeys nothing of it"
-    assert "00000abc on my machines" in shown and "credit from an admin" in shown
-    assert any("by=task" in each.path for each in server.requests)
+    output = user.run("balance", "--by", "task").stdout.decode()
+    assert "train�[2J.py (00000abc)   0.75" in output, "a terminal obeys nothing of it"
+    assert "00000abc on my machines" in output and "credit from an admin" in output
+    assert any("by=task" in request.path for request in server.requests)
 
 
 def test_a_free_pool_says_so(user: CommandLine, server: FakeServer) -> None:
-    nothing = LedgerSummary(0, 0, AT, AT, 0, 0, 0, [], is_free=True)
-    plays(server, nothing, [])
+    empty_summary = LedgerSummary(0, 0, AT, AT, 0, 0, 0, [], is_free=True)
+    plays(server, empty_summary, [])
     assert user.run("balance").stdout.decode() == (
         "0 credits available\nThis pool is free of charge: no device has a price.\n"
     )
-    plays(server, replace(nothing, is_free=False), [])
+    plays(server, replace(empty_summary, is_free=False), [])
     assert "Nothing was spent or earned since" in user.run("balance").stdout.decode()
 
 
 def test_filters_and_json(user: CommandLine, server: FakeServer) -> None:
     plays(server, SUMMARY, ENTRIES)
-    (told,) = user.run("balance", "--json", "--limit", "2", "--since", "2026-01-01").lines()
-    assert (told["available_micro"], len(told["entries"])) == (9_250_000, 2)
+    (document,) = user.run("balance", "--json", "--limit", "2", "--since", "2026-01-01").lines()
+    assert (document["available_micro"], len(document["entries"])) == (9_250_000, 2)
     user.run("balance", "--kind", "hold", "--kind", "charge", "--task", TASK)
-    asked = server.requests[-1].path
-    assert "kind=hold&kind=charge" in asked and f"task_id={TASK}" in asked
+    request_path = server.requests[-1].path
+    assert "kind=hold&kind=charge" in request_path and f"task_id={TASK}" in request_path
     wrong = user.run("balance", "--kind", "gift")
     assert wrong.status == 64 and "gift" in wrong.stderr
     server.requests.clear()

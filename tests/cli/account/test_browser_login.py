@@ -45,15 +45,15 @@ def user(tmp_path: Path) -> CommandLine:
 def asks(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
     """The first line of the terminal: where to go, and which code to compare."""
     assert process.stdout is not None
-    asked: dict[str, Any] = json.loads(process.stdout.readline())
-    assert asked["event"] == "approve"
-    return asked
+    approval: dict[str, Any] = json.loads(process.stdout.readline())
+    assert approval["event"] == "approve"
+    return approval
 
 
-def approve(page: Api, asked: dict[str, Any]) -> None:
-    code = {"user_code": asked["user_code"]}
-    who = {"address": ANN.address, "chain_id": 1, "origin": page.url}
-    drafted = page.post(routes.DRAFT_TERMINAL.url(**code), who)
+def approve(page: Api, approval: dict[str, Any]) -> None:
+    code = {"user_code": approval["user_code"]}
+    request = {"address": ANN.address, "chain_id": 1, "origin": page.url}
+    drafted = page.post(routes.DRAFT_TERMINAL.url(**code), request)
     signed = {"message": drafted["message"], "signature": ANN.sign_text(drafted["message"])}
     if drafted["delegation"] is not None:
         word = digest(msgspec.convert(drafted["delegation"], Delegation))
@@ -66,9 +66,9 @@ def test_a_wallet_elsewhere_lets_the_terminal_in(
     pool: ServerProcess, page: Api, user: CommandLine
 ) -> None:
     with user.start("login", pool.url, "--browser", "--json") as process:
-        asked = asks(process)
-        assert asked["verification_uri"].endswith("/device")
-        approve(page, asked)
+        approval = asks(process)
+        assert approval["verification_uri"].endswith("/device")
+        approve(page, approval)
         stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
     (signed_in,) = [json.loads(line) for line in stdout.splitlines()]
     assert (signed_in["event"], signed_in["address"]) == ("signed_in", ANN.address)
@@ -76,11 +76,11 @@ def test_a_wallet_elsewhere_lets_the_terminal_in(
     # There is no key on this machine, and what it polls with is not shown to anybody.
     config = Path(user.variables["POTLUCK_CONFIG_DIR"])
     assert not (config / "wallet.json").exists()
-    assert "device_code" not in f"{asked}{stderr!r}"
+    assert "device_code" not in f"{approval}{stderr!r}"
     # Nor is one made for somebody whose wallet is in a browser.
     user.variables["POTLUCK_WALLET_PASSWORD"] = "some words"
-    told = user.run("login")
-    assert told.status == 78 and ANN.address in told.stderr and "--browser" in told.stderr
+    result = user.run("login")
+    assert result.status == 78 and ANN.address in result.stderr and "--browser" in result.stderr
     assert not (config / "wallet.json").exists()
 
 
@@ -129,18 +129,18 @@ def test_a_refusal_in_the_browser_ends_it(
 
 
 def test_an_unapproved_code_expires(pool: ServerProcess, user: CommandLine) -> None:
-    told = user.run("login", pool.url, "--browser", "--json")
-    assert told.status == 77
-    assert told.lines()[-1]["error"]["code"] == "expired_token"
+    result = user.run("login", pool.url, "--browser", "--json")
+    assert result.status == 77
+    assert result.lines()[-1]["error"]["code"] == "expired_token"
 
 
 def test_a_person_sees_the_page_and_the_code(
     pool: ServerProcess, page: Api, user: CommandLine
 ) -> None:
     with Terminal(user, "login", pool.url, "--browser") as terminal:
-        shown = terminal.until("Waiting; the code is valid for")
-        assert f"{pool.url}/device#" in shown
-        words = shown.split()
-        (code,) = {word for word in words if len(word) == 9 and word[4] == "-"}
+        screen = terminal.until("Waiting; the code is valid for")
+        assert f"{pool.url}/device#" in screen
+        screen_words = screen.split()
+        (code,) = {word for word in screen_words if len(word) == 9 and word[4] == "-"}
         approve(page, {"user_code": code})
         assert f"Signed in to {pool.url} as {ANN.address}." in terminal.rest()

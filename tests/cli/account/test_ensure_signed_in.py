@@ -72,16 +72,16 @@ def test_a_wallet_is_made_on_the_way_and_the_server_remembered(
     del nobody.variables["POTLUCK_WALLET_PASSWORD"]
     second = nobody.run("run", "--detach", script)
     assert second.status == 0 and "wallet" not in second.stderr
-    (listed,) = nobody.run("ps", "--json").lines()
-    assert len(listed["tasks"]) == 2
+    (document,) = nobody.run("ps", "--json").lines()
+    assert len(document["tasks"]) == 2
 
 
 def test_with_json_there_is_nothing_but_the_task(
     pool: ServerProcess, somebody: CommandLine, script: Path
 ) -> None:
-    shown = somebody.run("run", "--server", pool.url, "--detach", "--json", script)
-    (task,) = shown.lines()
-    assert task["state"] == "queued" and shown.stderr == ""
+    result = somebody.run("run", "--server", pool.url, "--detach", "--json", script)
+    (task,) = result.lines()
+    assert task["state"] == "queued" and result.stderr == ""
 
 
 def test_a_person_is_asked_for_a_password(
@@ -92,31 +92,33 @@ def test_a_person_is_asked_for_a_password(
     with Terminal(user, "run", "--detach", script) as terminal:
         terminal.answer("or more): ", PASSWORD)
         terminal.answer("The same again: ", PASSWORD)
-        shown = terminal.rest()
-        assert terminal.status() == 0, shown
-    assert "Made the wallet" in shown and "task_" in shown and PASSWORD not in shown
+        screen = terminal.rest()
+        assert terminal.status() == 0, screen
+    assert "Made the wallet" in screen and "task_" in screen and PASSWORD not in screen
     assert profile_url(user) == pool.url
 
 
 def test_without_a_terminal_no_prompt_waits(
     pool: ServerProcess, nobody: CommandLine, script: Path
 ) -> None:
-    told = nobody.run("run", "--server", pool.url, script)
-    assert told.status == 78
-    assert "no terminal" in told.stderr and "POTLUCK_WALLET_PASSWORD" in told.stderr
+    result = nobody.run("run", "--server", pool.url, script)
+    assert result.status == 78
+    assert "no terminal" in result.stderr and "POTLUCK_WALLET_PASSWORD" in result.stderr
     assert not kept(nobody)
 
 
 @pytest.mark.parametrize(
-    ("words", "status"),
+    ("arguments", "status"),
     [(("--server", "POOL", "nowhere.py"), 64), (("--server", "http://127.0.0.1:1", "SCRIPT"), 69)],
 )
 def test_no_wallet_is_made_for_an_invalid_command(
-    pool: ServerProcess, nobody: CommandLine, script: Path, words: tuple[str, ...], status: int
+    pool: ServerProcess, nobody: CommandLine, script: Path, arguments: tuple[str, ...], status: int
 ) -> None:
     nobody.variables["POTLUCK_WALLET_PASSWORD"] = PASSWORD
-    said = [{"POOL": pool.url, "SCRIPT": str(script)}.get(word, word) for word in words]
-    assert nobody.run("run", *said).status == status
+    command_arguments = [
+        {"POOL": pool.url, "SCRIPT": str(script)}.get(word, word) for word in arguments
+    ]
+    assert nobody.run("run", *command_arguments).status == status
     assert not kept(nobody)
 
 
@@ -132,9 +134,9 @@ def test_a_profile_for_another_server_is_not_changed_in_passing(
     pool: ServerProcess, invited: ServerProcess, somebody: CommandLine, script: Path
 ) -> None:
     assert somebody.run("run", "--server", pool.url, "--detach", script).status == 0
-    told = somebody.run("run", "--server", invited.url, "--detach", script)
-    assert told.status == 77
-    assert pool.url in told.stderr and f"potluck login {invited.url}" in told.stderr
+    result = somebody.run("run", "--server", invited.url, "--detach", script)
+    assert result.status == 77
+    assert pool.url in result.stderr and f"potluck login {invited.url}" in result.stderr
     assert profile_url(somebody) == pool.url
 
 
@@ -148,23 +150,25 @@ def cloned(pool: ServerProcess, script: Path, monkeypatch: pytest.MonkeyPatch) -
     return script
 
 
-@pytest.mark.parametrize("words", [("run", "--detach"), ("submit",), ("map", "-d", "items.txt")])
+@pytest.mark.parametrize(
+    "arguments", [("run", "--detach"), ("submit",), ("map", "-d", "items.txt")]
+)
 def test_no_sign_in_at_a_server_that_only_a_project_names(
-    pool: ServerProcess, nobody: CommandLine, cloned: Path, words: tuple[str, ...]
+    pool: ServerProcess, nobody: CommandLine, cloned: Path, arguments: tuple[str, ...]
 ) -> None:
     nobody.variables["POTLUCK_WALLET_PASSWORD"] = PASSWORD
-    verb, *options = words
-    told = nobody.run(verb, "--ca-fingerprint", f"sha256:{'0' * 64}", *options, cloned)
-    assert told.status == 77 and f"`potluck login {pool.url}`" in told.stderr
-    assert "pyproject.toml, line 2" in told.stderr
+    verb, *options = arguments
+    result = nobody.run(verb, "--ca-fingerprint", f"sha256:{'0' * 64}", *options, cloned)
+    assert result.status == 77 and f"`potluck login {pool.url}`" in result.stderr
+    assert "pyproject.toml, line 2" in result.stderr
     assert not kept(nobody)
 
 
 def test_a_projects_server_changes_no_profile_and_uses_an_existing_session(
     pool: ServerProcess, invited: ServerProcess, somebody: CommandLine, cloned: Path
 ) -> None:
-    made = invited.client().post("/v1/invites", {})
-    entry = ("--server", invited.url, "--invite", made["code"])
+    invite = invited.client().post("/v1/invites", {})
+    entry = ("--server", invited.url, "--invite", invite["code"])
     assert somebody.run("run", *entry, "--detach", cloned).status == 0
     assert somebody.run("logout").status == 0
     assert somebody.run("run", "--detach", cloned).status == 77
@@ -177,12 +181,12 @@ def test_secrets_go_to_no_server_that_only_a_project_names(
     pool: ServerProcess, somebody: CommandLine, cloned: Path
 ) -> None:
     somebody.variables["API_TOKEN"] = "long enough"
-    asked = ("submit", "--secret", "API_TOKEN")
-    told = somebody.run(*asked, cloned)
-    assert told.status == 64 and "the secrets would be sent there" in told.stderr
-    assert "--server" in told.stderr and not kept(somebody)
-    assert somebody.run(*asked, "--server", pool.url, cloned).status == 0, "it is typed"
-    assert somebody.run(*asked, cloned).status == 0, "it is the profile's"
+    arguments = ("submit", "--secret", "API_TOKEN")
+    result = somebody.run(*arguments, cloned)
+    assert result.status == 64 and "the secrets would be sent there" in result.stderr
+    assert "--server" in result.stderr and not kept(somebody)
+    assert somebody.run(*arguments, "--server", pool.url, cloned).status == 0, "it is typed"
+    assert somebody.run(*arguments, cloned).status == 0, "it is the profile's"
 
 
 def test_a_user_who_logged_out_stays_logged_out(
@@ -190,24 +194,26 @@ def test_a_user_who_logged_out_stays_logged_out(
 ) -> None:
     assert somebody.run("run", "--server", pool.url, "--detach", script).status == 0
     assert somebody.run("logout").status == 0
-    told = somebody.run("run", "--detach", script)
-    assert told.status == 77 and f"potluck login {pool.url}" in told.stderr
-    elsewhere = somebody.run("run", "--server", invited.url, "--detach", script)
-    assert "needs an invite" in elsewhere.stderr, "nothing kept them from trying"
+    result = somebody.run("run", "--detach", script)
+    assert result.status == 77 and f"potluck login {pool.url}" in result.stderr
+    other_result = somebody.run("run", "--server", invited.url, "--detach", script)
+    assert "needs an invite" in other_result.stderr, "nothing kept them from trying"
 
 
 def test_a_pool_that_wants_an_invite_says_so_and_takes_it(
     invited: ServerProcess, somebody: CommandLine, script: Path
 ) -> None:
-    asked = ("run", "--server", invited.url, "--detach")
-    told = somebody.run(*asked, script)
-    assert told.status == 77 and "--invite CODE" in told.stderr
-    made = invited.client().post("/v1/invites", {})
-    assert somebody.run(*asked, "--invite", made["code"], script).status == 0
-    assert somebody.run(*asked, "--invite", made["code"], script).status == 0, "it does no harm"
+    arguments = ("run", "--server", invited.url, "--detach")
+    result = somebody.run(*arguments, script)
+    assert result.status == 77 and "--invite CODE" in result.stderr
+    invite = invited.client().post("/v1/invites", {})
+    assert somebody.run(*arguments, "--invite", invite["code"], script).status == 0
+    assert somebody.run(*arguments, "--invite", invite["code"], script).status == 0, (
+        "it does no harm"
+    )
     (me,) = somebody.run("whoami", "--json").lines()
-    everybody = invited.client().get("/v1/accounts")["accounts"]
-    (own,) = [each["id"] for each in everybody if each["address"] == me["address"]]
-    invited.client().call("POST", f"/v1/accounts/{own}/suspend", b'{"reason": "too loud"}')
-    suspended = somebody.run(*asked, script)
+    accounts = invited.client().get("/v1/accounts")["accounts"]
+    (account_id,) = [account["id"] for account in accounts if account["address"] == me["address"]]
+    invited.client().call("POST", f"/v1/accounts/{account_id}/suspend", b'{"reason": "too loud"}')
+    suspended = somebody.run(*arguments, script)
     assert suspended.status == 77 and "too loud" in suspended.stderr

@@ -65,28 +65,28 @@ def test_a_stranger_needs_an_invite_and_keeps_the_wallet(
 ) -> None:
     user = InProcess(tmp_path / "stranger")
     user.variables["POTLUCK_WALLET_PASSWORD"] = "some words"
-    told = user.run("login", pool.url)
-    assert told.status == 77
-    assert "needs an invite" in told.stderr and "--invite CODE" in told.stderr
+    result = user.run("login", pool.url)
+    assert result.status == 77
+    assert "needs an invite" in result.stderr and "--invite CODE" in result.stderr
     keystore = (config(user) / "wallet.json").read_bytes()
     user.variables["POTLUCK_INVITE"] = invite
     (signed_in,) = user.run("login", pool.url, "--json").lines()
     assert (config(user) / "wallet.json").read_bytes() == keystore
     assert signed_in["address"].lower().endswith(json.loads(keystore)["address"].lower())
     assert b"2 credits available" in user.run("whoami").stdout
-    again = InProcess(tmp_path / "second")
-    again.variables |= {"POTLUCK_WALLET_PASSWORD": "some words", "POTLUCK_INVITE": invite}
-    assert "not valid" in again.run("login", pool.url).stderr  # it was good for one
+    second_user = InProcess(tmp_path / "second")
+    second_user.variables |= {"POTLUCK_WALLET_PASSWORD": "some words", "POTLUCK_INVITE": invite}
+    assert "not valid" in second_user.run("login", pool.url).stderr  # it was good for one
 
 
 def test_secrets_are_in_private_files_and_never_in_the_output(
     pool: ServerProcess, ann: CommandLine
 ) -> None:
     ann.variables["POTLUCK_DEBUG"] = "1"
-    shown = ann.run("login", "--json")
+    result = ann.run("login", "--json")
     profile = tomllib.loads((config(ann) / "profile.toml").read_text())
     for secret in (profile["access_token"], profile["refresh_token"], "ann's own words"):
-        assert secret not in shown.stdout.decode() + shown.stderr
+        assert secret not in result.stdout.decode() + result.stderr
     assert stat.S_IMODE(config(ann).stat().st_mode) == 0o700
     for path in config(ann).iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
@@ -100,10 +100,10 @@ def test_a_person_types_the_password_twice_and_later_once(
     with Terminal(user, "login", pool.url) as terminal:
         terminal.answer("Password for your new wallet (8 characters or more): ", "correct horse")
         terminal.answer("The same again: ", "correct horse")
-        shown = terminal.rest()
-        assert terminal.status() == 0, shown
-    assert "Made the wallet 0x" in shown and "Signed in to" in shown
-    assert "correct horse" not in shown
+        screen = terminal.rest()
+        assert terminal.status() == 0, screen
+    assert "Made the wallet 0x" in screen and "Signed in to" in screen
+    assert "correct horse" not in screen
     with Terminal(user, "login") as terminal:
         terminal.answer(f"Password of the wallet {config(user) / 'wallet.json'}: ", "wrong horse")
         assert "is wrong" in terminal.rest()
@@ -114,17 +114,17 @@ def test_a_person_types_the_password_twice_and_later_once(
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"),
+    ("entries", "sentence"),
     [(("short",), "less than 8 characters"), (("long enough", "but another"), "differ")],
 )
 def test_a_poor_password_makes_no_wallet_and_is_asked_for_again(
-    tmp_path: Path, pool: ServerProcess, typed: tuple[str, ...], words: str
+    tmp_path: Path, pool: ServerProcess, entries: tuple[str, ...], sentence: str
 ) -> None:
     user = CommandLine(tmp_path / "person")
     with Terminal(user, "login", pool.url) as terminal:
-        for text in typed:
+        for text in entries:
             terminal.answer(": ", text)
-        assert words in terminal.until("or more): ")
+        assert sentence in terminal.until("or more): ")
         terminal.press("\x04")
         terminal.rest()
         assert terminal.status() == 130
@@ -132,28 +132,28 @@ def test_a_poor_password_makes_no_wallet_and_is_asked_for_again(
 
 
 def test_without_a_terminal_the_variable_is_named(tmp_path: Path, pool: ServerProcess) -> None:
-    told = CommandLine(tmp_path / "ci").run("login", pool.url)
-    assert told.status == 78
-    assert "no terminal" in told.stderr and "POTLUCK_WALLET_PASSWORD" in told.stderr
+    result = CommandLine(tmp_path / "ci").run("login", pool.url)
+    assert result.status == 78
+    assert "no terminal" in result.stderr and "POTLUCK_WALLET_PASSWORD" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["keystore", "raw"])
 def test_a_key_file_is_used_and_remembered(
     tmp_path: Path, pool: ServerProcess, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = pool.wallet
+    own_wallet = pool.wallet
     path = tmp_path / "key"
-    content = json.dumps(Account.encrypt(mine.key, "theirs", iterations=1024))
-    path.write_text(content if kind == "keystore" else mine.key.hex())
+    content = json.dumps(Account.encrypt(own_wallet.key, "theirs", iterations=1024))
+    path.write_text(content if kind == "keystore" else own_wallet.key.hex())
     path.chmod(0o600)
     user = InProcess(tmp_path / "user")
     user.variables["POTLUCK_WALLET_PASSWORD"] = "theirs"
     monkeypatch.chdir(tmp_path)
     assert user.run("login", pool.url, "--key-file", "key").status == 0
-    assert address_of(user) == mine.address
+    assert address_of(user) == own_wallet.address
     assert tomllib.loads((config(user) / "profile.toml").read_text())["key_file"] == str(path)
     assert user.run("login", pool.url).status == 0
-    assert address_of(user) == mine.address, "the wallet of the last time"
+    assert address_of(user) == own_wallet.address, "the wallet of the last time"
     assert not (config(user) / "wallet.json").exists()
     assert tomllib.loads((config(user) / "profile.toml").read_text())["key_file"] == str(path)
 
@@ -177,8 +177,8 @@ def test_ctrl_d_at_the_password_ends_it_quietly(tmp_path: Path, pool: ServerProc
 def test_signing_in_again_ends_the_session_before(pool: ServerProcess, ann: CommandLine) -> None:
     before = tomllib.loads((config(ann) / "profile.toml").read_text())["access_token"]
     assert ann.run("login").status == 0
-    (listed,) = ann.run("sessions", "list", "--json").lines()
-    assert [each["is_current"] for each in listed["sessions"]] == [True]
+    (document,) = ann.run("sessions", "list", "--json").lines()
+    assert [session["is_current"] for session in document["sessions"]] == [True]
     assert pool.client(before).call("GET", "/v1/me").status == 401
 
 
@@ -188,20 +188,20 @@ def test_an_invite_is_not_left_in_the_command_line_of_a_provider(
     wallet = {"POTLUCK_WALLET_KEY": Wallet("with a machine").key.hex()}
     place = ["--data-dir", str(tmp_path), "--unsafe-no-sandbox"]
     for option in (["--invite", invite], [f"--invite={invite}"]):
-        asked = ["provide", pool.url, *option, *place]
+        arguments = ["provide", pool.url, *option, *place]
         environment = {**FAST_PROVIDER, **wallet, "POTLUCK_CONFIG_DIR": str(tmp_path / "config")}
-        with PotluckProcess(asked, environment, tmp_path / "log") as provider:
-            words = psutil.Process(provider.process.pid).cmdline()
-        assert invite not in " ".join(words) and "--data-dir" in words
+        with PotluckProcess(arguments, environment, tmp_path / "log") as provider:
+            command_line = psutil.Process(provider.process.pid).cmdline()
+        assert invite not in " ".join(command_line) and "--data-dir" in command_line
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path, pool: ServerProcess) -> None:
     path = tmp_path / "key"
     path.write_text(pool.wallet.key.hex())
     path.chmod(0o644)
-    told = InProcess(tmp_path / "user").run("login", pool.url, "--key-file", path)
-    assert told.status == 78
-    assert "can read" in told.stderr and pool.wallet.key.hex() not in told.stderr
+    result = InProcess(tmp_path / "user").run("login", pool.url, "--key-file", path)
+    assert result.status == 78
+    assert "can read" in result.stderr and pool.wallet.key.hex() not in result.stderr
 
 
 def test_logout_ends_the_session_at_the_server(pool: ServerProcess, ann: CommandLine) -> None:
@@ -210,8 +210,8 @@ def test_logout_ends_the_session_at_the_server(pool: ServerProcess, ann: Command
     after = (config(ann) / "profile.toml").read_text()
     assert before["refresh_token"] not in after and before["access_token"] not in after
     assert pool.client(before["access_token"]).call("GET", "/v1/me").status == 401
-    told = ann.run("whoami")
-    assert told.status == 77 and f"potluck login {pool.url}" in told.stderr
+    result = ann.run("whoami")
+    assert result.status == 77 and f"potluck login {pool.url}" in result.stderr
     assert ann.run("logout").status == 0  # once more is fine
     assert ann.run("login").status == 0  # the address was kept, and the wallet
 
@@ -221,22 +221,22 @@ def test_logout_without_a_server_still_deletes_the_session(
 ) -> None:
     path = config(ann) / "profile.toml"
     path.write_text(path.read_text().replace(pool.url, "http://127.0.0.1:1"))
-    told = ann.run("logout")
-    assert told.status == 0 and "was not reached" in told.stderr
+    result = ann.run("logout")
+    assert result.status == 0 and "was not reached" in result.stderr
     assert "token" not in path.read_text()
 
 
 def test_keys(pool: ServerProcess, ann: CommandLine, tmp_path: Path) -> None:
-    made = ann.run("keys", "add", "ci", "--scope", "tasks:read", "--expires", "30d")
-    secret = made.stdout.decode().strip()
-    assert secret.startswith("potluck_key_") and secret not in made.stderr
+    add_command = ann.run("keys", "add", "ci", "--scope", "tasks:read", "--expires", "30d")
+    secret = add_command.stdout.decode().strip()
+    assert secret.startswith("potluck_key_") and secret not in add_command.stderr
     script = InProcess(tmp_path / "script", pool.url, secret)
     assert script.run("ps").status == 0
-    told = script.run("nodes")
-    assert told.status == 77 and "pool:read" in told.stderr
+    result = script.run("nodes")
+    assert result.status == 77 and "pool:read" in result.stderr
     assert script.run("keys", "list").status == 77
-    (listed,) = ann.run("keys", "list", "--json").lines()
-    (key,) = listed["keys"]
+    (document,) = ann.run("keys", "list", "--json").lines()
+    (key,) = document["keys"]
     assert (key["name"], key["scopes"]) == ("ci", ["tasks:read"])
     assert secret not in ann.run("keys", "list").stdout.decode()
     assert ann.run("keys", "revoke", key["id"]).status == 0
@@ -247,12 +247,12 @@ def test_keys(pool: ServerProcess, ann: CommandLine, tmp_path: Path) -> None:
 def test_all_keys_are_revoked_at_once(ann: CommandLine) -> None:
     for name in ("one", "two"):
         assert ann.run("keys", "add", name).status == 0
-    neither = ann.run("keys", "revoke")
-    assert neither.status == 64 and "--all" in neither.stderr
+    result = ann.run("keys", "revoke")
+    assert result.status == 64 and "--all" in result.stderr
     assert ann.run("keys", "revoke", "key_x", "--all").status == 64
     assert ann.run("keys", "revoke", "--all").stdout == b"Revoked 2 keys.\n"
-    (listed,) = ann.run("keys", "list", "--json").lines()
-    assert listed["keys"] == []
+    (document,) = ann.run("keys", "list", "--json").lines()
+    assert document["keys"] == []
     assert ann.run("keys", "revoke", "--all", "--json").lines() == [{"revoked": []}]
 
 
@@ -270,8 +270,8 @@ def test_a_group_without_a_command_lists_or_helps(ann: CommandLine) -> None:
         assert ann.run(group).status == 0
         assert "revoke" in ann.run("keys", "--help").stdout.decode()
     for group, command in (("provider", "revoke"), ("admin", "invites")):
-        shown = ann.run(group)
-        assert shown.status == 0 and command in shown.stdout.decode()
+        result = ann.run(group)
+        assert result.status == 0 and command in result.stdout.decode()
 
 
 def test_roles_are_shown_and_chosen(ann: CommandLine) -> None:
@@ -280,22 +280,22 @@ def test_roles_are_shown_and_chosen(ann: CommandLine) -> None:
     assert ann.run("roles", "none").stdout == b"none\n"
     assert ann.run("roles", "both").stdout == b"consumer, provider\n"
     assert ann.run("roles", "none").stdout == b"none\n"
-    refused = ann.run("ps")
-    assert refused.status == 77 and "potluck roles consumer" in refused.stderr
-    told = ann.run("roles", "admin")
-    assert told.status == 64 and "only an admin can make an admin" in told.stderr
+    refused_result = ann.run("ps")
+    assert refused_result.status == 77 and "potluck roles consumer" in refused_result.stderr
+    result = ann.run("roles", "admin")
+    assert result.status == 64 and "only an admin can make an admin" in result.stderr
 
 
 def test_sessions_are_listed_and_ended(
     tmp_path: Path, pool: ServerProcess, ann: CommandLine
 ) -> None:
-    elsewhere = InProcess(tmp_path / "her other machine")
-    elsewhere.variables["POTLUCK_WALLET_PASSWORD"] = ann.variables["POTLUCK_WALLET_PASSWORD"]
+    other_machine = InProcess(tmp_path / "her other machine")
+    other_machine.variables["POTLUCK_WALLET_PASSWORD"] = ann.variables["POTLUCK_WALLET_PASSWORD"]
     keystore = config(ann) / "wallet.json"
-    assert elsewhere.run("login", pool.url, "--key-file", keystore).status == 0
-    first = tomllib.loads((config(elsewhere) / "profile.toml").read_text())["access_token"]
-    (listed,) = ann.run("sessions", "list", "--json").lines()
-    (old,) = [each for each in listed["sessions"] if not each["is_current"]]
+    assert other_machine.run("login", pool.url, "--key-file", keystore).status == 0
+    first = tomllib.loads((config(other_machine) / "profile.toml").read_text())["access_token"]
+    (document,) = ann.run("sessions", "list", "--json").lines()
+    (old,) = [session for session in document["sessions"] if not session["is_current"]]
     (current,) = [
         line
         for line in ann.run("sessions", "list").stdout.decode().splitlines()
@@ -310,16 +310,16 @@ def test_sessions_are_listed_and_ended(
 
 def test_admins_have_their_commands(admin: CommandLine, ann: CommandLine) -> None:
     wallet = address_of(ann)
-    listed = admin.run("admin", "accounts").stdout.decode()
-    assert wallet in listed
+    output = admin.run("admin", "accounts").stdout.decode()
+    assert wallet in output
     assert admin.run("admin", "grant", wallet.lower(), "1.5").status == 0
     assert b"3.5 credits" in ann.run("whoami").stdout
     assert admin.run("admin", "roles", wallet, "consumer", "provider").status == 0
     assert ann.run("roles").stdout == b"consumer, provider\n"
     assert admin.run("admin", "roles", wallet, "king").status == 64
     assert admin.run("admin", "suspend", wallet, "--reason", "too loud").status == 0
-    told = ann.run("ps")
-    assert told.status == 77 and "suspended: too loud" in told.stderr
+    result = ann.run("ps")
+    assert result.status == 77 and "suspended: too loud" in result.stderr
     assert "too loud" in admin.run("admin", "accounts").stdout.decode()
     assert admin.run("admin", "resume", wallet).status == 0
     assert ann.run("ps").status == 0
@@ -330,26 +330,28 @@ def test_admins_have_their_commands(admin: CommandLine, ann: CommandLine) -> Non
 def test_invites_are_listed_and_revoked(
     admin: CommandLine, pool: ServerProcess, tmp_path: Path
 ) -> None:
-    (made,) = admin.run("admin", "invite", "--role", "provider", "--uses", "3", "--json").lines()
-    assert made["invite"]["id"] in admin.run("admin", "invites").stdout.decode()
-    assert made["code"] not in admin.run("admin", "invites", "--json").stdout.decode()
-    shown = admin.run("admin", "invites", "--revoke", made["invite"]["id"])
-    assert made["invite"]["id"] not in shown.stdout.decode()
-    late = InProcess(tmp_path / "late")
-    late.variables["POTLUCK_WALLET_PASSWORD"] = "some words"
-    assert late.run("login", pool.url, "--invite", made["code"]).status == 77
+    (created_invite,) = admin.run(
+        "admin", "invite", "--role", "provider", "--uses", "3", "--json"
+    ).lines()
+    assert created_invite["invite"]["id"] in admin.run("admin", "invites").stdout.decode()
+    assert created_invite["code"] not in admin.run("admin", "invites", "--json").stdout.decode()
+    result = admin.run("admin", "invites", "--revoke", created_invite["invite"]["id"])
+    assert created_invite["invite"]["id"] not in result.stdout.decode()
+    late_user = InProcess(tmp_path / "late")
+    late_user.variables["POTLUCK_WALLET_PASSWORD"] = "some words"
+    assert late_user.run("login", pool.url, "--invite", created_invite["code"]).status == 77
 
 
 def test_the_audit_tells_it_all_and_holds(admin: CommandLine, ann: CommandLine) -> None:
     (page,) = admin.run("admin", "audit", "--limit", "1000", "--json").lines()
     kinds = {entry["kind"] for entry in page["entries"]}
     assert {"account_created", "signed_in", "invite_made"} <= kinds
-    shown = admin.run("admin", "audit", "--limit", "1")
-    assert len(shown.stdout.decode().splitlines()) == 2 and "--before" in shown.stderr
+    result = admin.run("admin", "audit", "--limit", "1")
+    assert len(result.stdout.decode().splitlines()) == 2 and "--before" in result.stderr
     verdict = admin.run("admin", "audit", "--verify")
     assert verdict.status == 0 and b"The audit log is intact" in verdict.stdout
-    (told,) = admin.run("admin", "audit", "--verify", "--json").lines()
-    assert told["holds"] is True and len(told["head"]) == 64
+    (document,) = admin.run("admin", "audit", "--verify", "--json").lines()
+    assert document["holds"] is True and len(document["head"]) == 64
 
 
 def test_many_processes_share_a_session_that_ends_all_the_time(
@@ -357,17 +359,17 @@ def test_many_processes_share_a_session_that_ends_all_the_time(
 ) -> None:
     """Each of them has to refresh; a refresh token used twice would end the session for all."""
     directory = tmp_path / "hasty"
-    with ServerProcess(directory, POTLUCK_ACCESS_SECONDS="1") as hasty:
+    with ServerProcess(directory, POTLUCK_ACCESS_SECONDS="1") as server:
         user = CommandLine(tmp_path / "user")
         user.variables["POTLUCK_WALLET_PASSWORD"] = "only for the login"
-        assert user.run("login", hasty.url).status == 0
+        assert user.run("login", server.url).status == 0
         del user.variables["POTLUCK_WALLET_PASSWORD"]
         running = [user.start("sessions", "list", "--json") for _ in range(8)]
-        ended = [(process.communicate(), process.returncode) for process in running]
-        assert [status for _, status in ended] == [0] * 8, ended
-        for (stdout, _), _ in ended:
-            assert [each["is_current"] for each in json.loads(stdout)["sessions"]] == [True]
-        page = hasty.client(hasty.sign_in(hasty.wallet)).get("/v1/audit")
+        outcomes = [(process.communicate(), process.returncode) for process in running]
+        assert [status for _, status in outcomes] == [0] * 8, outcomes
+        for (stdout, _), _ in outcomes:
+            assert [session["is_current"] for session in json.loads(stdout)["sessions"]] == [True]
+        page = server.client(server.sign_in(server.wallet)).get("/v1/audit")
         kinds = [entry["kind"] for entry in page["entries"]]
         assert "refresh_reused" not in kinds
         assert kinds.count("signed_in") == 2  # the login above, and the operator just now

@@ -38,27 +38,27 @@ def test_an_admin_changes_the_key(tmp_path: Path, pool: ServerProcess) -> None:
         pool.client().submit(f"print({number})")
     before = keys_of(pool)
 
-    shown = admin.run("admin", "rotate-key")
-    assert shown.status == 0, shown.stderr
-    assert "4 rows were re-encrypted" in shown.stdout.decode(), "three tasks, and the secret"
-    assert "Back up the key file" in shown.stderr
+    result = admin.run("admin", "rotate-key")
+    assert result.status == 0, result.stderr
+    assert "4 rows were re-encrypted" in result.stdout.decode(), "three tasks, and the secret"
+    assert "Back up the key file" in result.stderr
     assert keys_of(pool)[1:] == before and len(keys_of(pool)) == 2
 
-    (again,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
-    assert (again["rewritten"], again["remaining"]) == (0, 0), "there was nothing left to do"
+    (rewrite,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
+    assert (rewrite["rewritten"], rewrite["remaining"]) == (0, 0), "there was nothing left to do"
     assert len(keys_of(pool)) == 2, "and no new key was made"
 
-    told = admin.run("admin", "audit").stdout.decode()
-    assert "encryption_key_rotated" in told and again["key_id"] in told
+    audit_text = admin.run("admin", "audit").stdout.decode()
+    assert "encryption_key_rotated" in audit_text and rewrite["key_id"] in audit_text
     log = (pool.directory / "server.log").read_text()
-    everything = shown.stdout.decode() + shown.stderr + told + log
-    assert not any(key in everything for key in keys_of(pool)), "a key is named by its id only"
+    all_output = result.stdout.decode() + result.stderr + audit_text + log
+    assert not any(key in all_output for key in keys_of(pool)), "a key is named by its id only"
 
 
 def test_only_admins_may_rotate_the_key(tmp_path: Path, pool: ServerProcess) -> None:
     before = keys_of(pool)
-    refused = signed_in(tmp_path, pool, Wallet("ada")).run("admin", "rotate-key")
-    assert refused.status == 77
+    result = signed_in(tmp_path, pool, Wallet("ada")).run("admin", "rotate-key")
+    assert result.status == 77
     assert keys_of(pool) == before
 
 
@@ -69,11 +69,11 @@ def test_a_readable_secret_file_is_reported_in_the_log_only(
     admin = signed_in(tmp_path, pool, pool.wallet)
     file.chmod(0o644)
     try:
-        refused = admin.run("admin", "rotate-key")
+        result = admin.run("admin", "rotate-key")
     finally:
         file.chmod(0o600)
-    assert refused.status == 70 and "settings" in refused.stderr
-    assert str(file) not in refused.stderr and "chmod" not in refused.stderr
+    assert result.status == 70 and "settings" in result.stderr
+    assert str(file) not in result.stderr and "chmod" not in result.stderr
     assert f"Others on this machine can read {file}" in (pool.directory / "server.log").read_text()
     assert keys_of(pool) == before
 
@@ -87,12 +87,12 @@ def test_an_undecryptable_task_is_skipped_and_reported(tmp_path: Path, database_
         damaged, _ = server.client().submit("print(1)"), server.client().submit("print(2)")
         asyncio.run(damage(database_url, damaged))
         admin = signed_in(tmp_path, server, server.wallet)
-        shown = admin.run("admin", "rotate-key")
-        assert shown.status == 0, shown.stderr
-        assert "2 rows were re-encrypted" in shown.stdout.decode(), "one task, and the secret"
-        assert "Tasks that cannot be decrypted, and were left unchanged: 1." in shown.stderr
-        (again,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
-        assert (again["remaining"], again["unreadable"]) == (0, 1)
+        result = admin.run("admin", "rotate-key")
+        assert result.status == 0, result.stderr
+        assert "2 rows were re-encrypted" in result.stdout.decode(), "one task, and the secret"
+        assert "Tasks that cannot be decrypted, and were left unchanged: 1." in result.stderr
+        (rewrite,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
+        assert (rewrite["remaining"], rewrite["unreadable"]) == (0, 1)
         assert damaged in (tmp_path / "s" / "server.log").read_text()
 
 
@@ -113,15 +113,15 @@ def test_a_key_that_the_server_does_not_keep_is_for_its_keeper_to_change(
     with ServerProcess(tmp_path / "s", 0, POTLUCK_ENCRYPTION_KEY=KEY, **variables) as server:
         server.client().submit("print(1)")
         admin = signed_in(tmp_path, server, server.wallet)
-        refused = admin.run("admin", "rotate-key")
-        assert refused.status == 1 and "POTLUCK_ENCRYPTION_KEY" in refused.stderr
-        assert "--rewrite" in refused.stderr, "and it is said what to do"
+        result = admin.run("admin", "rotate-key")
+        assert result.status == 1 and "POTLUCK_ENCRYPTION_KEY" in result.stderr
+        assert "--rewrite" in result.stderr, "and it is said what to do"
     both = f"{NEW_KEY},{KEY}"
     with ServerProcess(
         tmp_path / "s", server.port, POTLUCK_ENCRYPTION_KEY=both, **variables
     ) as server:
-        (done,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
-        assert (done["rewritten"], done["remaining"]) == (2, 0)
+        (rewrite,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
+        assert (rewrite["rewritten"], rewrite["remaining"]) == (2, 0)
     with ServerProcess(tmp_path / "s", 0, POTLUCK_ENCRYPTION_KEY=NEW_KEY, **variables):
         pass  # the old key is not needed any more
     with pytest.raises(AssertionError, match="does not belong to this database"):

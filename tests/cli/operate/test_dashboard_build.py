@@ -48,25 +48,25 @@ def front_page(url: str) -> bytes:
 def test_the_server_starts_with_the_join_page_and_switches_to_the_build(
     person: CommandLine, tmp_path: Path
 ) -> None:
-    with Upped(person, tmp_path / "data", "--no-provider") as up:
-        url = up.ready()["url"]
-        assert up.wait_for("dashboard")["state"] == "building"
-        assert up.wait_for("dashboard")["state"] == "built"
+    with Upped(person, tmp_path / "data", "--no-provider") as platform:
+        url = platform.ready()["url"]
+        assert platform.wait_for("dashboard")["state"] == "building"
+        assert platform.wait_for("dashboard")["state"] == "built"
         await_true(lambda: b"/assets/index-" in front_page(url), "the server shows the build")
-        assert up.interrupt() == 0
+        assert platform.interrupt() == 0
     person.variables["PATH"] = without_node(tmp_path / "programs")
-    with Upped(person, tmp_path / "data", "--no-provider") as up:
-        url = up.ready()["url"]
+    with Upped(person, tmp_path / "data", "--no-provider") as platform:
+        url = platform.ready()["url"]
         assert b"/assets/index-" in front_page(url), "from the start"
-        assert up.wait_for("dashboard")["state"] == "current"
+        assert platform.wait_for("dashboard")["state"] == "current"
 
 
 def test_without_node_it_says_so_and_goes_on(person: CommandLine, tmp_path: Path) -> None:
     person.variables |= {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(tmp_path / "uv")}
     person.variables["PATH"] = without_node(tmp_path / "programs")
-    with Upped(person, tmp_path / "data", "--no-provider") as up:
-        url = up.ready()["url"]
-        event = up.wait_for("dashboard")
+    with Upped(person, tmp_path / "data", "--no-provider") as platform:
+        url = platform.ready()["url"]
+        event = platform.wait_for("dashboard")
         assert event["state"] == "unavailable"
         assert "Install nodejs and npm" in event["detail"] and "\n" not in event["detail"]
         assert b"Everyone brings a GPU" in front_page(url)

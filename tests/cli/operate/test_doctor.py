@@ -67,50 +67,53 @@ def healthy(server: FakeServer, user: CommandLine, tmp_path: Path) -> FakeServer
     return server
 
 
-def findings(user: CommandLine, *words: str, status: int = 0) -> dict[str, Any]:
-    ended = user.run("doctor", *words, "--json")
-    assert ended.status == status, ended.stdout
-    (said,) = ended.lines()
-    assert said["is_well"] is (status == 0)
-    assert all(each["fix"] for each in said["findings"] if each["verdict"] == "fail")
-    return {each["name"]: each for each in said["findings"]}
+def findings(user: CommandLine, *arguments: str, status: int = 0) -> dict[str, Any]:
+    result = user.run("doctor", *arguments, "--json")
+    assert result.status == status, result.stdout
+    (document,) = result.lines()
+    assert document["is_well"] is (status == 0)
+    assert all(finding["fix"] for finding in document["findings"] if finding["verdict"] == "fail")
+    return {finding["name"]: finding for finding in document["findings"]}
 
 
-def verdicts(found: dict[str, Any]) -> dict[str, str]:
-    return {name: each["verdict"] for name, each in found.items()}
+def verdicts(findings_by_name: dict[str, Any]) -> dict[str, str]:
+    return {name: finding["verdict"] for name, finding in findings_by_name.items()}
 
 
 def test_a_consumer_who_is_well(user: CommandLine, healthy: FakeServer) -> None:
-    found = findings(user, "consumer")
-    assert found["account"]["found"] == f"{ME.address} (consumer), 2.5 credits"
-    assert {*verdicts(found).values()} <= {"ok", "warn", "skipped"}
+    named_findings = findings(user, "consumer")
+    assert named_findings["account"]["found"] == f"{ME.address} (consumer), 2.5 credits"
+    assert {*verdicts(named_findings).values()} <= {"ok", "warn", "skipped"}
     for name in ("python", "server name", "connection", "server", "version", "readiness", "clock"):
-        assert found[name]["verdict"] == "ok" and found[name]["needed"]
-    assert "sandbox" not in found and "route: opencl" not in found
-    shown = user.run("doctor", "consumer").stdout.decode()
-    assert "The server\n  ok       server name" in shown
-    assert " failed" not in shown.splitlines()[-1]
+        assert named_findings[name]["verdict"] == "ok" and named_findings[name]["needed"]
+    assert "sandbox" not in named_findings and "route: opencl" not in named_findings
+    output = user.run("doctor", "consumer").stdout.decode()
+    assert "The server\n  ok       server name" in output
+    assert " failed" not in output.splitlines()[-1]
 
 
 def test_the_first_step_that_fails_is_the_one_to_mend(
     user: CommandLine, healthy: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    found = findings(user, "consumer", "--server", url, status=1)
-    assert found["connection"]["found"].endswith("Connection refused")
-    assert found["server"]["verdict"] == found["clock"]["verdict"] == "skipped"
+    named_findings = findings(user, "consumer", "--server", url, status=1)
+    assert named_findings["connection"]["found"].endswith("Connection refused")
+    assert named_findings["server"]["verdict"] == named_findings["clock"]["verdict"] == "skipped"
 
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    found = findings(user, "consumer", status=1)
-    assert found["server name"]["verdict"] == "fail"
-    assert found["connection"] == {**found["connection"], "found": "needs: server name"}
+    named_findings = findings(user, "consumer", status=1)
+    assert named_findings["server name"]["verdict"] == "fail"
+    assert named_findings["connection"] == {
+        **named_findings["connection"],
+        "found": "needs: server name",
+    }
 
 
 @pytest.mark.parametrize(
-    ("path", "scene", "name", "verdict", "words"),
+    ("path", "scene", "name", "verdict", "sentence"),
     [
         ("/healthz", says(ServerHealth("ok", "9.9")), "version", "warn", "9.9 on the server"),
         ("/healthz", Scene(200, b"<html>"), "version", "fail", "not a Potluck server"),
@@ -136,19 +139,19 @@ def test_a_server_that_is_not_well(
     scene: Scene,
     name: str,
     verdict: str,
-    words: str,
+    sentence: str,
 ) -> None:
     healthy.plays(path, scene)
-    found = findings(user, "consumer", status=1 if verdict == "fail" else 0)
-    assert found[name]["verdict"] == verdict
-    assert words in found[name]["found"]
+    named_findings = findings(user, "consumer", status=1 if verdict == "fail" else 0)
+    assert named_findings[name]["verdict"] == verdict
+    assert sentence in named_findings[name]["found"]
 
 
 def test_a_clock_that_is_wrong() -> None:
     now = datetime.now(UTC)
     assert check_clock(format_datetime(now)).verdict is CheckResult.OK
-    behind = check_clock(format_datetime(now + timedelta(minutes=2)))
-    assert behind.verdict is CheckResult.FAIL and "behind" in behind.found
+    clock_finding = check_clock(format_datetime(now + timedelta(minutes=2)))
+    assert clock_finding.verdict is CheckResult.FAIL and "behind" in clock_finding.found
     assert "ahead" in check_clock(format_datetime(now - timedelta(minutes=2))).found
     assert check_clock(None).verdict is check_clock("soon").verdict is CheckResult.SKIPPED
 
@@ -160,9 +163,9 @@ def test_a_damaged_profile_keeps_nothing_else_from_being_looked_at(
     profile.parent.mkdir()
     profile.write_text("garbage [")
     profile.chmod(0o600)
-    found = findings(user, "consumer", status=1)
-    assert "damaged" in found["profile"]["found"]
-    assert found["python"]["verdict"] == found["server"]["verdict"] == "ok"
+    named_findings = findings(user, "consumer", status=1)
+    assert "damaged" in named_findings["profile"]["found"]
+    assert named_findings["python"]["verdict"] == named_findings["server"]["verdict"] == "ok"
 
 
 def test_a_provider_is_looked_at_where_it_works(
@@ -175,18 +178,18 @@ def test_a_provider_is_looked_at_where_it_works(
     save_delegation(directory, word)
     user.variables["POTLUCK_URL"] = "http://127.0.0.1:1"
     with FakeProvider(a_status(url=healthy.url)).running(directory):
-        found = findings(user, "provider")
-    assert found["server"]["found"] == f"alive at {healthy.url}"
-    assert found["node key"]["verdict"] == "ok"
+        named_findings = findings(user, "provider")
+    assert named_findings["server"]["found"] == f"alive at {healthy.url}"
+    assert named_findings["node key"]["verdict"] == "ok"
     save_node_id(directory, "http://127.0.0.1:3", NODE)
     both = user.run("doctor", "--json").lines()[0]["findings"]
-    names = [each["found"] for each in both if each["name"] == "connection"]
+    names = [finding["found"] for finding in both if finding["name"] == "connection"]
     assert [name.split(":")[0] for name in names] == ["127.0.0.1 port 1", "127.0.0.1 port 3"]
 
 
 def test_a_directory_of_ones_own_is_named_in_the_fixes(tmp_path: Path) -> None:
-    found = {each.name: each for each in check_provider(patient(tmp_path))}
-    assert found["provider"].fix.endswith(f" --data-dir {tmp_path}")
+    findings_by_name = {finding.name: finding for finding in check_provider(patient(tmp_path))}
+    assert findings_by_name["provider"].fix.endswith(f" --data-dir {tmp_path}")
     file = tmp_path / "file"
     file.touch()
     (writable, *_) = check_provider(patient(file))
@@ -217,11 +220,13 @@ def test_a_directory_of_another_user_is_a_finding(
     ensure_key(other / "provider")
     list(check_provider(patient(other / "provider")))  # all that it needs is imported
     with as_a_stranger(other):
-        found = {each.name: each for each in check_provider(patient(other / "provider"))}
+        findings_by_name = {
+            finding.name: finding for finding in check_provider(patient(other / "provider"))
+        }
         terms = list(check_terms(patient(other / "provider")))
     for name in ("data directory", "node key", "provider"):
-        assert found[name].verdict is CheckResult.FAIL and found[name].fix
-    assert "no permission to read" in found["provider"].found
+        assert findings_by_name[name].verdict is CheckResult.FAIL and findings_by_name[name].fix
+    assert "no permission to read" in findings_by_name["provider"].found
     assert terms[0].verdict is CheckResult.FAIL
 
 
@@ -232,9 +237,9 @@ def test_secrets_that_others_can_read_and_the_fix_that_closes_them(
     wallet.parent.mkdir()
     wallet.write_text("{}")
     wallet.chmod(0o644)
-    found = findings(user, "consumer", status=1)["wallet.json"]
-    assert "0644" in found["found"]
-    subprocess.run(["sh", "-c", found["fix"]], check=True)
+    finding = findings(user, "consumer", status=1)["wallet.json"]
+    assert "0644" in finding["found"]
+    subprocess.run(["sh", "-c", finding["fix"]], check=True)
     assert findings(user, "consumer")["wallet.json"]["verdict"] == "ok"
 
 
@@ -244,12 +249,12 @@ def test_a_machine_that_does_not_provide_gets_only_warnings(
     with socket.create_server(("127.0.0.1", 0)) as index:
         port = index.getsockname()[1]
         user.variables["POTLUCK_PROVIDER_INDEX_URL"] = f"http://127.0.0.1:{port}/simple"
-        found = findings(user)
-    assert found["node key"]["verdict"] == found["provider"]["verdict"] == "warn"
-    assert found["package index"]["found"] == f"127.0.0.1 port {port} is open"
-    assert found["sandbox"]["verdict"] in ("ok", "warn")
-    assert found["device"]["found"]
-    assert {"route: nvidia", "route: opencl"} <= {*found}
+        named_findings = findings(user)
+    assert named_findings["node key"]["verdict"] == named_findings["provider"]["verdict"] == "warn"
+    assert named_findings["package index"]["found"] == f"127.0.0.1 port {port} is open"
+    assert named_findings["sandbox"]["verdict"] in ("ok", "warn")
+    assert named_findings["device"]["found"]
+    assert {"route: nvidia", "route: opencl"} <= {*named_findings}
     assert not (tmp_path / "data").exists(), "looking makes nothing"
 
 
@@ -261,8 +266,12 @@ def test_a_node_key_until_its_end(tmp_path: Path) -> None:
     def verdict(ends_in: float) -> CheckResult:
         word = Authorised("http://127.0.0.1:1", key, 0, int(time.time() + ends_in))
         save_delegation(tmp_path, word)
-        (found,) = (each for each in check_provider(patient(tmp_path)) if each.name == "node key")
-        return found.verdict
+        (finding,) = (
+            candidate
+            for candidate in check_provider(patient(tmp_path))
+            if candidate.name == "node key"
+        )
+        return finding.verdict
 
     key = ensure_key(tmp_path)
     assert verdict(90 * 86_400) is CheckResult.OK
@@ -272,7 +281,9 @@ def test_a_node_key_until_its_end(tmp_path: Path) -> None:
 
 def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
     def looked() -> Any:
-        return next(each for each in check_provider(patient(tmp_path)) if each.name == "provider")
+        return next(
+            finding for finding in check_provider(patient(tmp_path)) if finding.name == "provider"
+        )
 
     with FakeProvider(a_status()).running(tmp_path) as provider:
         assert looked().found == "attic with 2 devices, up 3 h 3 min"
@@ -281,7 +292,7 @@ def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("owner_values", "sentence"),
     [
         (OwnerValues(TermsChange(is_paused=True)), "paused"),
         (OwnerValues(devices={"GPU-gone": TermsChange(fractions=2)}), "no such device"),
@@ -291,24 +302,26 @@ def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
         (OwnerValues(TermsChange(sandbox="none")), "only your own tasks"),
     ],
 )
-def test_invalid_terms_are_refused(said: OwnerValues, words: str) -> None:
-    ((doubt, fix),) = find_doubts(said, [BIG])
-    assert words in doubt and fix
+def test_invalid_terms_are_refused(owner_values: OwnerValues, sentence: str) -> None:
+    ((doubt, fix),) = find_doubts(owner_values, [BIG])
+    assert sentence in doubt and fix
     assert not list(find_doubts(OwnerValues(TermsChange(price_micro_per_hour=5)), [BIG]))
 
 
 def test_a_limit_that_a_device_refuses_is_a_doubt(tmp_path: Path) -> None:
     (device, *_) = a_status().devices
-    refused = replace(device, refusal="It takes 100 to 350 W.")
-    with FakeProvider(a_status(devices=(refused,))).running(tmp_path):
-        found = [each for each in check_terms(patient(tmp_path)) if each.name == "terms"]
-    assert [each.found for each in found] == ["It takes 100 to 350 W."]
+    refused_device = replace(device, refusal="It takes 100 to 350 W.")
+    with FakeProvider(a_status(devices=(refused_device,))).running(tmp_path):
+        term_findings = [
+            finding for finding in check_terms(patient(tmp_path)) if finding.name == "terms"
+        ]
+    assert [finding.found for finding in term_findings] == ["It takes 100 to 350 W."]
 
 
 def test_a_broken_file_is_a_finding(user: CommandLine, healthy: FakeServer, tmp_path: Path) -> None:
     (tmp_path / "provider.toml").write_text("prize = 3")
-    (found,) = check_terms(patient(tmp_path))
-    assert found.verdict is CheckResult.FAIL and "prize" in found.found
+    (finding,) = check_terms(patient(tmp_path))
+    assert finding.verdict is CheckResult.FAIL and "prize" in finding.found
 
 
 @pytest.mark.parametrize(
@@ -325,9 +338,9 @@ def test_messages_of_a_detection_route_are_shown(
     outcome: RouteOutcome, verdict: CheckResult
 ) -> None:
     hint = "" if outcome is RouteOutcome.FOUND else "Install it anew."
-    found = check_route(RouteTrial("nvidia", outcome, "It says so.", hint, 0.25, 1))
-    assert found.verdict is verdict
-    assert found.found.startswith("It says so.") and found.fix == hint
+    finding = check_route(RouteTrial("nvidia", outcome, "It says so.", hint, 0.25, 1))
+    assert finding.verdict is verdict
+    assert finding.found.startswith("It says so.") and finding.fix == hint
 
 
 def test_a_card_without_a_driver_is_seen_on_the_bus(tmp_path: Path) -> None:
@@ -335,8 +348,8 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(tmp_path: Path) -> None:
     card.mkdir()
     (card / "class").write_text("0x030200\n")
     (card / "vendor").write_text("0x10de\n")
-    (found,) = check_driverless_cards([RouteTrial("nvidia", RouteOutcome.MISSING)], tmp_path)
-    assert "0000:01:00.0" in found.found and found.verdict is CheckResult.FAIL
+    (finding,) = check_driverless_cards([RouteTrial("nvidia", RouteOutcome.MISSING)], tmp_path)
+    assert "0000:01:00.0" in finding.found and finding.verdict is CheckResult.FAIL
     assert not list(
         check_driverless_cards([RouteTrial("nvidia", RouteOutcome.FOUND, devices=1)], tmp_path)
     )
@@ -346,17 +359,17 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(tmp_path: Path) -> None:
 
 def test_the_sandbox_that_is_in_force_is_looked_at(tmp_path: Path) -> None:
     def driver() -> Finding:
-        first, *rest = check_sandbox(patient(tmp_path))
+        first, *others = check_sandbox(patient(tmp_path))
         if first.verdict is CheckResult.WARN:
-            assert {each.verdict for each in rest} == {CheckResult.SKIPPED}
+            assert {finding.verdict for finding in others} == {CheckResult.SKIPPED}
         return first
 
     with FakeProvider(a_status(sandbox=SandboxReport("none"))).running(tmp_path):
-        found = driver()
-    assert "without isolation" in found.found and found.fix
+        finding = driver()
+    assert "without isolation" in finding.found and finding.fix
     assert "walls" not in driver().found
     (tmp_path / "provider.toml").write_text('sandbox = "none"\n')
-    assert driver() == found, "with the next start"
+    assert driver() == finding, "with the next start"
     with FakeProvider(a_status()).running(tmp_path):
         assert "walls" not in driver().found, "what runs has not changed it yet"
 
@@ -365,9 +378,9 @@ def test_a_sandbox_without_limits_is_for_its_owner_only() -> None:
     unlimited = SandboxReport(
         "runsc", "none", "cgroup v2", kinds=tuple(TaskKind), notes=("gVisor",)
     )
-    found = check_strangers("sandbox", "runsc, tried out", unlimited, "isolates")
-    assert found.verdict is CheckResult.WARN and "--ignore-cgroups" in found.fix
-    assert "only your own tasks are accepted, because it does not limit memory" in found.found
+    finding = check_strangers("sandbox", "runsc, tried out", unlimited, "isolates")
+    assert finding.verdict is CheckResult.WARN and "--ignore-cgroups" in finding.fix
+    assert "only your own tasks are accepted, because it does not limit memory" in finding.found
     assert check_containers(unlimited, None).verdict is CheckResult.WARN
     limited = replace(unlimited, memory="cgroup v2")
     assert check_containers(limited, None).verdict is CheckResult.OK
@@ -377,11 +390,11 @@ def test_walls_that_only_watch_are_named() -> None:
     report = SandboxReport(
         "bwrap", "watchdog", "cgroup v2", "none", "tmpfs", "namespaces", "seccomp", "own uid"
     )
-    found = {each.name: each for each in check_limits(report)}
-    assert found["wall: memory"].verdict is CheckResult.WARN
-    assert "Delegate=yes" in found["wall: memory"].fix
-    assert found["wall: processes"].verdict is CheckResult.OK
-    assert found["wall: cpu"].found == "nothing"
+    limit_findings = {finding.name: finding for finding in check_limits(report)}
+    assert limit_findings["wall: memory"].verdict is CheckResult.WARN
+    assert "Delegate=yes" in limit_findings["wall: memory"].fix
+    assert limit_findings["wall: processes"].verdict is CheckResult.OK
+    assert limit_findings["wall: cpu"].found == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -404,9 +417,13 @@ def test_the_settings_of_the_kernel(
     for name, text in (("maximum", maximum), ("restricted", restricted)):
         if text is not None:
             (tmp_path / name).write_text(f"{text}\n")
-    found = list(check_kernel(is_working, tmp_path / "maximum", tmp_path / "restricted"))
-    assert [each.verdict for each in found] == verdicts
-    assert all("sysctl" in each.fix for each in found if each.verdict is CheckResult.FAIL)
+    kernel_findings = list(check_kernel(is_working, tmp_path / "maximum", tmp_path / "restricted"))
+    assert [finding.verdict for finding in kernel_findings] == verdicts
+    assert all(
+        "sysctl" in finding.fix
+        for finding in kernel_findings
+        if finding.verdict is CheckResult.FAIL
+    )
 
 
 def test_what_hangs_is_left_alone() -> None:

@@ -47,13 +47,13 @@ def bare_environment(directory: Path) -> Path:
 
 def run_line(line: str, python: Path) -> "subprocess.CompletedProcess[str]":
     """As a shell reads it, but for another environment and without the dependencies."""
-    program, *words = shlex.split(line)
+    program, *arguments = shlex.split(line)
     if program == "pip":
-        command = [sys.executable, "-m", "pip", "--python", str(python), *words]
+        command = [sys.executable, "-m", "pip", "--python", str(python), *arguments]
         command += ["--no-deps", "--no-index", "--no-cache-dir", "--no-compile"]
     else:
         assert program == "uv"
-        command = [str(Path(sys.executable).with_name("uv")), *words, "--python", str(python)]
+        command = [str(Path(sys.executable).with_name("uv")), *arguments, "--python", str(python)]
         command += ["--no-deps", "--no-index", "--no-cache"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
@@ -62,9 +62,9 @@ def lines(server: ServerProcess) -> dict[str, str]:
     """What the server printed for pip, and the same for uv."""
     has_own_authority = server.url.startswith("https")
     package = build_own_wheel({}).package  # type: ignore[union-attr]
-    made = installers(server.url, package, has_own_authority)
-    assert server.first["join"] == made.pip
-    return {"pip": made.pip, "uv": made.uv}
+    install_lines = installers(server.url, package, has_own_authority)
+    assert server.first["join"] == install_lines.pip
+    return {"pip": install_lines.pip, "uv": install_lines.uv}
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])
@@ -78,12 +78,12 @@ def test_the_line_installs_what_the_server_runs(
     wrong = run_line(line.replace(mark, "0" * 64), bare)
     assert wrong.returncode != 0 and mark in wrong.stdout + wrong.stderr, "and says what came"
     assert not list(bare.parents[1].glob("lib/*/site-packages/potluck*"))
-    done = run_line(line, bare)
-    assert done.returncode == 0, done.stderr
+    process = run_line(line, bare)
+    assert process.returncode == 0, process.stderr
     assert (bare.parent / "potluck").exists()
     if installer == "uv":  # once is enough: a server that was installed so hands out the same
-        again = subprocess.run([bare, "-c", OWN_MARK], capture_output=True, text=True)
-        assert again.stdout.strip() == mark, again.stderr
+        mark_process = subprocess.run([bare, "-c", OWN_MARK], capture_output=True, text=True)
+        assert mark_process.stdout.strip() == mark, mark_process.stderr
 
 
 def test_without_the_word_to_trust_the_host_the_certificate_is_not_believed(
@@ -106,13 +106,13 @@ def test_a_server_prints_the_line_for_people() -> None:
     from potluck.server.assemble import RunningServer
 
     package = Package("potluck", "1+h0", "potluck-1+h0-py3-none-any.whl", "ab", 1, "")
-    told = _ready_lines(RunningServer("https://pool:8470", "sha256:cd", None, package))
+    ready_lines = _ready_lines(RunningServer("https://pool:8470", "sha256:cd", None, package))
     assert '  pip install --trusted-host pool:8470 "potluck @ https://pool:8470/v1' in "\n".join(
-        told
+        ready_lines
     )
     assert (
         "  potluck run --server https://pool:8470 --ca-fingerprint sha256:cd --template hello"
-        in told
+        in ready_lines
     )
     never_installed = _ready_lines(RunningServer("http://127.0.0.1:1", None, None, None))
     assert "pip" not in "\n".join(never_installed)

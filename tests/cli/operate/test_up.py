@@ -20,9 +20,11 @@ from tests.wallets import Wallet
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One for all tests here, since each of them must find what the one before left."""
-    made = tmp_path_factory.mktemp("up")
-    CLUSTERS.put(made / "server")  # what `up` makes itself the first time: see test_end_to_end.py
-    return made
+    data_directory = tmp_path_factory.mktemp("up")
+    CLUSTERS.put(
+        data_directory / "server"
+    )  # what `up` makes itself the first time: see test_end_to_end.py
+    return data_directory
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +42,9 @@ def person(directory: Path) -> CommandLine:
 def lived_in(directory: Path, port: int, person: CommandLine) -> None:
     """Somebody was here before, whichever of these tests this process runs first."""
     if not (directory / "provider" / "delegations").exists():
-        with Upped(person, directory, port=port) as up:
-            up.ready()
-            assert up.interrupt() == 0
+        with Upped(person, directory, port=port) as platform:
+            platform.ready()
+            assert platform.interrupt() == 0
 
 
 def config(person: CommandLine) -> Path:
@@ -66,51 +68,51 @@ def test_ctrl_c_ends_everything_and_the_data_stay(
     """The account, the wallet, and the session, of which one is enough."""
     accounts, wallets = [], []
     for _ in range(2):
-        with Upped(person, directory, "--no-provider", port=port) as up:
-            ready = up.ready()
+        with Upped(person, directory, "--no-provider", port=port) as platform:
+            ready = platform.ready()
             assert Path(ready["profile"]).stat().st_mode & 0o777 == 0o600
             accounts.append(whoami(person))
             wallets.append((config(person) / "wallet.json").read_bytes())
-            (listed,) = InProcess(config(person)).run("sessions", "list", "--json").lines()
-            children = up.children()
-            assert up.interrupt() == 0
-            up.wait_for("stopped")
+            (document,) = InProcess(config(person)).run("sessions", "list", "--json").lines()
+            children = platform.children()
+            assert platform.interrupt() == 0
+            platform.wait_for("stopped")
             assert_ended(children)
     assert accounts[0] == accounts[1] and wallets[0] == wallets[1]
     assert ready["address"][2:].lower().encode() in wallets[0].lower()
-    assert len(listed["sessions"]) == 1
+    assert len(document["sessions"]) == 1
 
 
 def test_kill_9_leaves_nothing_running(directory: Path, port: int, person: CommandLine) -> None:
-    with Upped(person, directory, port=port) as up:
-        up.ready()
-        children = up.children()
-        up.process.kill()
-        up.process.wait()
+    with Upped(person, directory, port=port) as platform:
+        platform.ready()
+        children = platform.children()
+        platform.process.kill()
+        platform.process.wait()
         assert_ended(children)
 
 
 def test_a_part_that_dies_is_started_again_but_not_for_ever(
     directory: Path, port: int, person: CommandLine
 ) -> None:
-    with Upped(person, directory, port=port) as up:
-        up.ready()
+    with Upped(person, directory, port=port) as platform:
+        platform.ready()
         for command, name in (("provide", "provider"), ("server", "server")):
-            up.child(command).kill()
-            assert up.wait_for("restarted")["part"] == name
+            platform.child(command).kill()
+            assert platform.wait_for("restarted")["part"] == name
         script = directory / "after.py"
         script.write_text("print(6 * 7)")
         assert person.run("run", script).stdout == b"42\n"
         for _ in range(3):
-            up.child("provide").kill()
-            up.wait_for("restarted")
-        children = up.children()
-        up.child("provide").kill()
-        assert up.process.wait(PATIENCE_SECONDS) == 70
-        assert up.process.stderr is not None
-        told = up.process.stderr.read().decode()
-        assert "The provider exited on signal 9. The end of its log:" in told
-        assert str(directory / "logs" / "provider.log") in told
+            platform.child("provide").kill()
+            platform.wait_for("restarted")
+        children = platform.children()
+        platform.child("provide").kill()
+        assert platform.process.wait(PATIENCE_SECONDS) == 70
+        assert platform.process.stderr is not None
+        stderr = platform.process.stderr.read().decode()
+        assert "The provider exited on signal 9. The end of its log:" in stderr
+        assert str(directory / "logs" / "provider.log") in stderr
         assert_ended(children)
 
 
@@ -118,40 +120,40 @@ def test_a_part_that_dies_is_started_again_but_not_for_ever(
 def test_a_revoked_machine_leaves_the_pool_up_and_comes_back_with_a_word(
     directory: Path, port: int, person: CommandLine
 ) -> None:
-    with Upped(person, directory, port=port) as up:
-        up.ready()
-        (listed,) = person.run("provider", "keys", "--json").lines()
-        (key,) = listed["node_keys"]
+    with Upped(person, directory, port=port) as platform:
+        platform.ready()
+        (document,) = person.run("provider", "keys", "--json").lines()
+        (key,) = document["node_keys"]
         assert person.run("provider", "revoke", key["id"]).status == 0
-        assert "revoked" in up.wait_for("provider_unavailable")["detail"]
+        assert "revoked" in platform.wait_for("provider_unavailable")["detail"]
         assert whoami(person)
-        assert up.interrupt() == 0
-        up.wait_for("stopped")
-        assert "restarting" not in [each["event"] for each in up.events]
-    with Upped(person, directory, port=port) as up:
-        assert up.wait_for("provider_ready")["authorised_anew"] is True
-        up.ready()
-        assert up.interrupt() == 0
+        assert platform.interrupt() == 0
+        platform.wait_for("stopped")
+        assert "restarting" not in [event["event"] for event in platform.events]
+    with Upped(person, directory, port=port) as platform:
+        assert platform.wait_for("provider_ready")["authorised_anew"] is True
+        platform.ready()
+        assert platform.interrupt() == 0
 
 
 def test_an_owner_who_drains_or_pauses_this_machine_is_obeyed(
     directory: Path, port: int, person: CommandLine
 ) -> None:
-    here = f"--data-dir={directory}"
-    with Upped(person, directory, port=port) as up:
-        up.ready()
-        assert person.run("provider", "pause", here).status == 0
-        assert person.run("provider", "drain", here).status == 0
-        up.wait_for("provider_ended")
+    data_dir = f"--data-dir={directory}"
+    with Upped(person, directory, port=port) as platform:
+        platform.ready()
+        assert person.run("provider", "pause", data_dir).status == 0
+        assert person.run("provider", "drain", data_dir).status == 0
+        platform.wait_for("provider_ended")
         assert whoami(person)
-        assert up.interrupt() == 0
-        up.wait_for("stopped")
-        assert "restarting" not in [each["event"] for each in up.events]
-    with Upped(person, directory, port=port) as up:
-        assert "paused" in up.wait_for("first_task_failed")["detail"]
-        up.ready()
-        assert person.run("provider", "resume", here).status == 0  # other tests are here, too
-        assert up.interrupt() == 0
+        assert platform.interrupt() == 0
+        platform.wait_for("stopped")
+        assert "restarting" not in [event["event"] for event in platform.events]
+    with Upped(person, directory, port=port) as platform:
+        assert "paused" in platform.wait_for("first_task_failed")["detail"]
+        platform.ready()
+        assert person.run("provider", "resume", data_dir).status == 0  # other tests are here, too
+        assert platform.interrupt() == 0
 
 
 @pytest.mark.long
@@ -159,23 +161,23 @@ def test_a_machine_whose_time_is_over_is_authorised_again(tmp_path: Path) -> Non
     person = CommandLine(tmp_path / "config")
     person.variables["POTLUCK_NODE_KEY_SECONDS"] = "10"
     CLUSTERS.put(tmp_path / "data" / "server")
-    with Upped(person, tmp_path / "data") as up:
-        up.ready()
-        assert up.wait_for("restarted")["part"] == "provider"
-        assert up.interrupt() == 0
+    with Upped(person, tmp_path / "data") as platform:
+        platform.ready()
+        assert platform.wait_for("restarted")["part"] == "provider"
+        assert platform.interrupt() == 0
 
 
 def test_a_second_ctrl_c_does_not_wait(directory: Path, port: int, person: CommandLine) -> None:
-    with Upped(person, directory, port=port) as up:
-        up.ready()
-        children = up.children()
-        up.child("provide").suspend()  # so it cannot end in order
-        up.process.send_signal(signal.SIGINT)
-        assert up.wait_for("stopping")["part"] == "provider"
-        begun = time.monotonic()
-        up.interrupt_a_thread()  # the system may choose any
-        assert up.process.wait(PATIENCE_SECONDS) == 0
-        assert time.monotonic() - begun < 15  # an orderly end is waited for twice as long
+    with Upped(person, directory, port=port) as platform:
+        platform.ready()
+        children = platform.children()
+        platform.child("provide").suspend()  # so it cannot end in order
+        platform.process.send_signal(signal.SIGINT)
+        assert platform.wait_for("stopping")["part"] == "provider"
+        started = time.monotonic()
+        platform.interrupt_a_thread()  # the system may choose any
+        assert platform.process.wait(PATIENCE_SECONDS) == 0
+        assert time.monotonic() - started < 15  # an orderly end is waited for twice as long
         assert_ended(children)
 
 
@@ -183,22 +185,26 @@ def test_without_a_sandbox_the_server_runs_and_the_reason_is_shown(
     directory: Path, port: int, person: CommandLine, tmp_path: Path
 ) -> None:
     hide_bubblewrap(person, tmp_path)
-    with Upped(person, directory, port=port) as up:
-        up.ready()
-        unavailable = next(each for each in up.events if each["event"] == "provider_unavailable")
+    with Upped(person, directory, port=port) as platform:
+        platform.ready()
+        unavailable = next(
+            event for event in platform.events if event["event"] == "provider_unavailable"
+        )
         assert unavailable["detail"] and unavailable["hint"]
         assert whoami(person)
-        assert up.interrupt() == 0
+        assert platform.interrupt() == 0
 
 
 def test_without_a_sandbox_the_owner_may_insist(
     directory: Path, port: int, person: CommandLine, tmp_path: Path
 ) -> None:
     hide_bubblewrap(person, tmp_path)
-    with Upped(person, directory, "--unsafe-no-sandbox", port=port) as up:
-        up.ready()
-        assert [each["event"] for each in up.events][-2:] == ["first_task", "ready"], up.events
-        assert up.events[-2]["task"]["state"] == "succeeded"
+    with Upped(person, directory, "--unsafe-no-sandbox", port=port) as platform:
+        platform.ready()
+        assert [event["event"] for event in platform.events][-2:] == ["first_task", "ready"], (
+            platform.events
+        )
+        assert platform.events[-2]["task"]["state"] == "succeeded"
 
 
 def hide_bubblewrap(person: CommandLine, tmp_path: Path) -> None:
@@ -221,10 +227,10 @@ def test_the_wallet_is_not_opened_when_nothing_is_to_be_signed(
     right = password.read_text()
     password.write_text("wrong")
     try:
-        with Upped(person, directory, port=port) as up:
-            up.ready()
-            assert up.events[-2]["event"] == "first_task"
-            assert up.interrupt() == 0
+        with Upped(person, directory, port=port) as platform:
+            platform.ready()
+            assert platform.events[-2]["event"] == "first_task"
+            assert platform.interrupt() == 0
     finally:
         password.write_text(right)
 
@@ -238,10 +244,10 @@ def test_a_new_database_at_the_same_address_is_signed_in_to_anew(
     shutil.copy(directory / "provider" / "node-key", tmp_path / "provider")
     shutil.copytree(directory / "provider" / "delegations", tmp_path / "provider" / "delegations")
     CLUSTERS.put(tmp_path / "server")
-    with Upped(person, tmp_path, port=port) as up:
-        up.ready()
-        assert up.events[-2]["task"]["state"] == "succeeded"
-        assert up.interrupt() == 0
+    with Upped(person, tmp_path, port=port) as platform:
+        platform.ready()
+        assert platform.events[-2]["task"]["state"] == "succeeded"
+        assert platform.interrupt() == 0
 
 
 def test_no_part_is_given_the_wallet(tmp_path: Path) -> None:
@@ -250,14 +256,14 @@ def test_no_part_is_given_the_wallet(tmp_path: Path) -> None:
     person.variables["POTLUCK_WALLET_KEY"] = wallet.key.hex()
     person.variables["POTLUCK_CHAIN_RPC_URLS"] = "1=http://127.0.0.1:1/with-a-password"
     CLUSTERS.put(tmp_path / "data" / "server")
-    with Upped(person, tmp_path / "data") as up:
-        assert up.ready()["address"] == wallet.address
-        shown = [f"{child.cmdline()} {child.environ()}" for child in up.children()]
-        assert len(shown) >= 2
-        assert not [each for each in shown if wallet.key.hex() in each]
-        assert "with-a-password" in str(up.child("server").environ())
-        assert "with-a-password" not in str(up.child("provide").environ())
-        assert up.interrupt() == 0
+    with Upped(person, tmp_path / "data") as platform:
+        assert platform.ready()["address"] == wallet.address
+        descriptions = [f"{child.cmdline()} {child.environ()}" for child in platform.children()]
+        assert len(descriptions) >= 2
+        assert not [description for description in descriptions if wallet.key.hex() in description]
+        assert "with-a-password" in str(platform.child("server").environ())
+        assert "with-a-password" not in str(platform.child("provide").environ())
+        assert platform.interrupt() == 0
     assert not (tmp_path / "config" / "wallet.json").exists()
 
 
@@ -265,26 +271,26 @@ def test_a_wallet_with_a_persons_password_needs_the_person(tmp_path: Path) -> No
     keystore = tmp_path / "config" / "wallet.json"
     keystore.parent.mkdir()
     keystore.write_bytes(encrypt_key(Wallet("somebody").key, "their words"))
-    told = CommandLine(tmp_path / "config").run(
+    result = CommandLine(tmp_path / "config").run(
         "up", "--port", "0", "--data-dir", tmp_path / "data"
     )
-    assert told.status == 78
-    assert "no terminal" in told.stderr and "POTLUCK_WALLET_PASSWORD" in told.stderr
+    assert result.status == 78
+    assert "no terminal" in result.stderr and "POTLUCK_WALLET_PASSWORD" in result.stderr
     assert not (tmp_path / "data" / "server").exists()
 
 
 def test_a_taken_port_is_reported_before_anything_starts(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        told = InProcess(tmp_path).run("up", "--port", str(port), "--data-dir", tmp_path / "data")
-    assert told.status == 69
-    assert f"Port {port} is in use" in told.stderr
-    assert "--port" in told.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken_socket:
+        port = taken_socket.getsockname()[1]
+        result = InProcess(tmp_path).run("up", "--port", str(port), "--data-dir", tmp_path / "data")
+    assert result.status == 69
+    assert f"Port {port} is in use" in result.stderr
+    assert "--port" in result.stderr
     assert not (tmp_path / "data" / "server").exists()
 
 
 def test_an_unusable_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    told = InProcess(tmp_path).run("up", "--port", "0", "--data-dir", tmp_path / "file")
-    assert told.status == 78
-    assert "--data-dir" in told.stderr
+    result = InProcess(tmp_path).run("up", "--port", "0", "--data-dir", tmp_path / "file")
+    assert result.status == 78
+    assert "--data-dir" in result.stderr

@@ -20,8 +20,8 @@ def test_the_welcome_says_what_to_type_next(
 ) -> None:
     monkeypatch.setattr(sys, "argv", [".venv/bin/potluck"])
     show_welcome(Pane(sys.stdout), URL, has_provider=True, join_line=JOIN)
-    shown = capsys.readouterr().out
-    for words in (
+    output = capsys.readouterr().out
+    for sentence in (
         f"{URL}/docs",
         "run examples/hello.py",
         f"provide {URL} --data-dir DIR",
@@ -29,8 +29,8 @@ def test_the_welcome_says_what_to_type_next(
         f"    {JOIN}\n",
         f"potluck run --server {URL} --template hello",
     ):
-        assert words in shown
-    assert all(len(line) <= 80 or JOIN in line for line in shown.splitlines())
+        assert sentence in output
+    assert all(len(line) <= 80 or JOIN in line for line in output.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_a_variable_that_names_another_server_is_reported(
     monkeypatch.setenv("POTLUCK_URL", URL)
     monkeypatch.setenv("POTLUCK_TOKEN", "potluck_key_x")
     warn_about_variables(Pane(sys.stdout), URL)
-    shown = capsys.readouterr().out
-    assert "unset POTLUCK_TOKEN" in shown and "potluck_key_x" not in shown
+    output = capsys.readouterr().out
+    assert "unset POTLUCK_TOKEN" in output and "potluck_key_x" not in output
 
 
 @pytest.mark.parametrize(
-    ("sandbox", "words"),
+    ("sandbox", "sentence"),
     [
         ({"driver": "none"}, "no sandbox: takes only your own tasks"),
         ({"driver": "runsc", "cpu": "cgroup v2"},
@@ -81,7 +81,7 @@ def test_a_variable_that_names_another_server_is_reported(
           "cpu": "none"}, "sandbox: bwrap, limits by rlimits and watchdog"),
     ],
 )  # fmt: skip
-def test_the_offer_of_a_provider(sandbox: dict[str, Any], words: str) -> None:
+def test_the_offer_of_a_provider(sandbox: dict[str, Any], sentence: str) -> None:
     devices = [{"kind": "cpu", "model": "Ryzen"}]
     offered = describe_offer({"devices": devices, "sandbox": sandbox})
-    assert offered == ["offers CPU Ryzen", words]
+    assert offered == ["offers CPU Ryzen", sentence]

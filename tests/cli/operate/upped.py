@@ -54,8 +54,8 @@ class Upped:
 
     def child(self, command: str) -> psutil.Process:
         """The server or the provider."""
-        (found,) = [child for child in self.children() if command in child.cmdline()]
-        return found
+        (child,) = [child for child in self.children() if command in child.cmdline()]
+        return child
 
     def children(self) -> list[psutil.Process]:
         """All that it has started, and what those have."""
@@ -67,7 +67,7 @@ class Upped:
     def interrupt_a_thread(self) -> None:
         """Any but the first."""
         pid = self.process.pid
-        others = [int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()]
+        others = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
         others.remove(pid)
         assert ctypes.CDLL(None).tgkill(pid, others[0], signal.SIGINT) == 0
 

@@ -39,8 +39,8 @@ class Owner(InProcess):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory / "config")
         self.state, self.home = directory / "state", directory / "home"
-        for made in (self.state, self.home, directory / "bin"):
-            made.mkdir()
+        for made_directory in (self.state, self.home, directory / "bin"):
+            made_directory.mkdir()
         systemctl = directory / "bin" / "systemctl"
         systemctl.write_text(SYSTEMCTL)
         systemctl.chmod(0o700)
@@ -64,9 +64,9 @@ class Owner(InProcess):
     def calls(self) -> list[str]:
         """Since the last time."""
         path = self.state / "calls"
-        said = path.read_text().splitlines() if path.exists() else []
+        calls = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
-        return [call.removeprefix("--user ") for call in said]
+        return [call.removeprefix("--user ") for call in calls]
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def owner(tmp_path: Path) -> Owner:
 
 
 def test_a_unit_is_written_and_enabled_and_with_now_started(owner: Owner) -> None:
-    done = owner.run("provider", "install", URL, "--json", "--", "--name", "box")
-    assert (done.status, done.stderr) == (0, "")
-    (said,) = done.lines()
-    assert (said["url"], said["is_enabled"], said["is_active"]) == (URL, True, False)
+    result = owner.run("provider", "install", URL, "--json", "--", "--name", "box")
+    assert (result.status, result.stderr) == (0, "")
+    (document,) = result.lines()
+    assert (document["url"], document["is_enabled"], document["is_active"]) == (URL, True, False)
     command = command_in(owner.unit.read_text())
     assert command[1:5] == ["-m", "potluck", "provide", URL] and command[-2:] == ["--name", "box"]
     assert Path(command[0]).is_absolute()
@@ -90,56 +90,56 @@ def test_a_unit_is_written_and_enabled_and_with_now_started(owner: Owner) -> Non
 
 def test_the_server_that_this_machine_provides_to_is_the_default(owner: Owner) -> None:
     save_node_id(Path(owner.variables["POTLUCK_DATA_DIR"]) / "provider", URL, NodeId("node_1"))
-    done = owner.run("provider", "install", "--json", "--", "--name", "box")
-    assert (done.status, done.stderr) == (0, "")
-    assert done.lines()[0]["url"] == URL
+    result = owner.run("provider", "install", "--json", "--", "--name", "box")
+    assert (result.status, result.stderr) == (0, "")
+    assert result.lines()[0]["url"] == URL
 
 
 def test_a_repetition_changes_nothing(owner: Owner) -> None:
     owner.run("provider", "install", URL, "--now")
     before = owner.unit.stat()
     owner.calls()
-    again = owner.run("provider", "install", URL, "--now")
-    assert again.status == 0
+    result = owner.run("provider", "install", URL, "--now")
+    assert result.status == 0
     assert owner.unit.stat().st_mtime_ns == before.st_mtime_ns
     assert f"restart {NAME}" not in owner.calls()
 
 
 def test_another_server_is_not_provided_for_by_accident(owner: Owner) -> None:
     owner.run("provider", "install", URL)
-    refused = owner.run("provider", "install", OTHER, "--json")
-    assert refused.status == 78
-    assert refused.lines()[-1]["error"]["code"] == "bad_settings"
-    assert URL in refused.stderr and "--yes" in refused.stderr
+    result = owner.run("provider", "install", OTHER, "--json")
+    assert result.status == 78
+    assert result.lines()[-1]["error"]["code"] == "bad_settings"
+    assert URL in result.stderr and "--yes" in result.stderr
     assert owner.run("provider", "install", OTHER, "--yes").status == 0
     assert OTHER in owner.unit.read_text()
 
 
 def test_the_file_alone_is_shown_and_nothing_is_done(owner: Owner) -> None:
-    shown = owner.run("provider", "install", URL, "--print")
-    assert shown.status == 0
-    assert URL in " ".join(command_in(shown.stdout.decode()))
+    result = owner.run("provider", "install", URL, "--print")
+    assert result.status == 0
+    assert URL in " ".join(command_in(result.stdout.decode()))
     assert not owner.unit.exists()
     assert owner.calls() == []
 
 
 def test_without_a_user_manager_the_rest_is_for_the_owner_to_do(owner: Owner) -> None:
     (owner.state / "away").touch()
-    done = owner.run("provider", "install", URL)
-    assert done.status == 69
+    result = owner.run("provider", "install", URL)
+    assert result.status == 69
     assert owner.unit.exists()
-    assert f"systemctl --user enable --now {NAME}" in done.stderr
+    assert f"systemctl --user enable --now {NAME}" in result.stderr
 
 
 def test_refusals_of_the_service_manager_are_reported(owner: Owner) -> None:
     (owner.state / "broken").touch()
-    done = owner.run("provider", "install", URL, "--now")
-    assert done.status == 69
-    assert "Job failed" in done.stderr
+    result = owner.run("provider", "install", URL, "--now")
+    assert result.status == 69
+    assert "Job failed" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "sentence"),
     [
         (["--nam", "x"], "--name"),
         (["--invite", "secret"], "--invite is not an option of the service"),
@@ -147,18 +147,18 @@ def test_refusals_of_the_service_manager_are_reported(owner: Owner) -> None:
     ],
 )
 def test_options_that_would_not_do_are_refused_before_anything_is_written(
-    owner: Owner, options: list[str], told: str
+    owner: Owner, options: list[str], sentence: str
 ) -> None:
-    done = owner.run("provider", "install", URL, "--", *options)
-    assert done.status == 64
-    assert told in done.stderr
+    result = owner.run("provider", "install", URL, "--", *options)
+    assert result.status == 64
+    assert sentence in result.stderr
     assert not owner.unit.exists()
 
 
 def test_uninstalling_lets_what_runs_run_unless_it_is_to_be_now(owner: Owner) -> None:
     owner.run("provider", "install", URL, "--now")
-    gone = owner.run("provider", "uninstall", "--json")
-    assert (gone.status, gone.lines()[0]["runs"]) == (0, True)
+    result = owner.run("provider", "uninstall", "--json")
+    assert (result.status, result.lines()[0]["runs"]) == (0, True)
     assert not owner.unit.exists()
     assert f"stop {NAME}" not in owner.calls()
     assert "No service is installed" in owner.run("provider", "uninstall").stderr
@@ -169,6 +169,6 @@ def test_uninstalling_lets_what_runs_run_unless_it_is_to_be_now(owner: Owner) ->
 
 def test_a_wallet_that_was_never_asked_is_asked_now(owner: Owner) -> None:
     """Nobody is there to ask for a password, and nobody answers at that address."""
-    done = owner.run("provider", "install", "http://127.0.0.1:9")
-    assert done.status == 69
+    result = owner.run("provider", "install", "http://127.0.0.1:9")
+    assert result.status == 69
     assert not owner.unit.exists(), "a service that could not sign in is of no use"

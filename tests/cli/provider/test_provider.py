@@ -53,16 +53,16 @@ def owner(tmp_path: Path) -> CommandLine:
     return user
 
 
-def told(owner: CommandLine, *words: str) -> str:
-    ended = owner.run("provider", *words)
-    assert ended.status == 0, ended.stderr
-    return ended.stdout.decode()
+def told(owner: CommandLine, *arguments: str) -> str:
+    result = owner.run("provider", *arguments)
+    assert result.status == 0, result.stderr
+    return result.stdout.decode()
 
 
-def refused(owner: CommandLine, *words: str) -> Finished:
-    ended = owner.run("provider", *words)
-    assert ended.status != 0
-    return ended
+def refused(owner: CommandLine, *arguments: str) -> Finished:
+    result = owner.run("provider", *arguments)
+    assert result.status != 0
+    return result
 
 
 def in_file(directory: Path) -> dict[str, Any]:
@@ -86,9 +86,9 @@ def test_a_device_goes_by_many_names(word: str, uuid: str) -> None:
 def test_an_ambiguous_or_unknown_name_is_reported() -> None:
     with pytest.raises(InvalidInput, match="matches 2 devices: 2 NVIDIA GeForce GTX 1060"):
         pick_devices(["1060"], CHOICES)
-    with pytest.raises(NotFound) as none:
+    with pytest.raises(NotFound) as error_info:
         pick_devices([""], CHOICES)
-    assert "GPU-aa11" in none.value.hint
+    assert "GPU-aa11" in error_info.value.hint
 
 
 def test_status_tells_all_on_one_screen(owner: CommandLine, provider: FakeProvider) -> None:
@@ -101,8 +101,8 @@ def test_status_tells_all_on_one_screen(owner: CommandLine, provider: FakeProvid
     assert "2: Its owner has paused it." in lines
     assert any(line.startswith(f"{TASK}  running") for line in lines)
     assert "provider.toml" in lines[-1]
-    (said,) = owner.run("provider", "status", "--json").lines()
-    assert [device["status"]["uuid"] for device in said["devices"]] == [BIG, SMALL]
+    (document,) = owner.run("provider", "status", "--json").lines()
+    assert [device["status"]["uuid"] for device in document["devices"]] == [BIG, SMALL]
 
 
 def test_status_in_a_terminal_of_80_columns_fits(
@@ -110,9 +110,9 @@ def test_status_in_a_terminal_of_80_columns_fits(
 ) -> None:
     owner.variables["COLUMNS"] = "80"
     with Terminal(owner, "provider", "status") as terminal:
-        shown = terminal.until("provider.toml")
-    assert "GeForce RTX 4090" in shown and "GeForce GTX 1060" in shown
-    assert max(len(line) for line in shown.splitlines()) <= 80
+        screen = terminal.until("provider.toml")
+    assert "GeForce RTX 4090" in screen and "GeForce GTX 1060" in screen
+    assert max(len(line) for line in screen.splitlines()) <= 80
 
 
 def test_status_says_what_is_wrong_and_whose_a_device_is(
@@ -120,9 +120,9 @@ def test_status_says_what_is_wrong_and_whose_a_device_is(
 ) -> None:
     foreign = replace(a_device(BIG, "RTX"), standing=Standing.FOREIGN)
     provider.status = a_status(problem="In provider.toml: price.", devices=(foreign,))
-    shown = told(owner, "status")
-    assert "In provider.toml: price." in shown
-    assert "may not offer RTX: foreign" in shown
+    output = told(owner, "status")
+    assert "In provider.toml: price." in output
+    assert "may not offer RTX: foreign" in output
 
 
 def test_status_says_what_does_not_hold_and_that_there_are_no_walls(
@@ -132,9 +132,9 @@ def test_status_says_what_does_not_hold_and_that_there_are_no_walls(
     capped = replace(a_device(BIG, "RTX"), refusal="It takes 100 to 350 W.")
     provider.status = a_status(devices=(capped,), sandbox=SandboxReport("none"))
     for command in ("status", "explain"):
-        shown = " ".join(told(owner, command).split())
-        assert "1: It takes 100 to 350 W." in shown and "they run without isolation" in shown
-        assert "still in effect" not in shown
+        output = " ".join(told(owner, command).split())
+        assert "1: It takes 100 to 350 W." in output and "they run without isolation" in output
+        assert "still in effect" not in output
     provider.status = a_status(limits=NodeLimits(sandbox="none"))
     for command in ("status", "explain"):
         assert "You set sandbox=none; bwrap is still in effect." in told(owner, command)
@@ -156,24 +156,24 @@ def test_status_tells_of_another_version(owner: CommandLine, provider: FakeProvi
 
 
 def test_without_a_provider_status_says_how_to_start_one(owner: CommandLine) -> None:
-    ended = refused(owner, "status")
-    assert ended.status == 69
-    assert "No provider runs" in ended.stderr and "potluck provide URL" in ended.stderr
+    result = refused(owner, "status")
+    assert result.status == 69
+    assert "No provider runs" in result.stderr and "potluck provide URL" in result.stderr
 
 
 def test_changed_settings_are_saved_and_sent_to_the_provider(
     owner: CommandLine, provider: FakeProvider, directory: Path
 ) -> None:
-    shown = told(owner, "set", "price=0.50", "hours=mon-fri 18:00-08:00", "kinds=script")
-    assert "price: 0.5\n" in shown and "In effect now." in shown
+    output = told(owner, "set", "price=0.50", "hours=mon-fri 18:00-08:00", "kinds=script")
+    assert "price: 0.5\n" in output and "In effect now." in output
     told(owner, "set", "memory_share=80%", "--device", "GTX")
-    said = in_file(directory)
-    assert (said["price"], said["hours"], said["kinds"]) == (
+    file_values = in_file(directory)
+    assert (file_values["price"], file_values["hours"], file_values["kinds"]) == (
         "0.5",
         "mon-fri 18:00-08:00",
         ["script"],
     )
-    assert said["device"] == {SMALL: {"memory_share": 0.8}}
+    assert file_values["device"] == {SMALL: {"memory_share": 0.8}}
     assert provider.asked.count(Reread()) == 2
     told(owner, "set", "price=")
     assert "price" not in in_file(directory), "back to the default"
@@ -184,17 +184,17 @@ def test_set_without_arguments_shows_every_key_and_its_source(
 ) -> None:
     told(owner, "set", "grace=1m")
     told(owner, "set", "fractions=4", "--device", "2")
-    (said,) = owner.run("provider", "set", "--json").lines()
-    assert said["terms"]["grace"] == {"value": "60s", "source": "provider.toml"}
-    assert said["terms"]["price"] == {"value": "0.25", "source": "start options"}
-    assert said["terms"]["fractions"] == {"value": "", "source": "default"}
+    (document,) = owner.run("provider", "set", "--json").lines()
+    assert document["terms"]["grace"] == {"value": "60s", "source": "provider.toml"}
+    assert document["terms"]["price"] == {"value": "0.25", "source": "start options"}
+    assert document["terms"]["fractions"] == {"value": "", "source": "default"}
     assert f"Only {SMALL}: fractions=4" in told(owner, "set")
     (of_device,) = owner.run("provider", "set", "--device", "2", "--json").lines()
     assert of_device["terms"]["fractions"] == {"value": "4", "source": "its own table"}
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         (["prize=3"], "There are: price, paused"),
         (["price=much"], "Write it like 2 or 0.25"),
@@ -205,11 +205,11 @@ def test_set_without_arguments_shows_every_key_and_its_source(
     ],
 )
 def test_a_wrong_word_changes_nothing_and_says_what_to_write(
-    owner: CommandLine, provider: FakeProvider, directory: Path, words: list[str], sentence: str
+    owner: CommandLine, provider: FakeProvider, directory: Path, arguments: list[str], sentence: str
 ) -> None:
-    ended = refused(owner, "set", *words)
-    assert ended.status == 64
-    assert sentence in ended.stderr
+    result = refused(owner, "set", *arguments)
+    assert result.status == 64
+    assert sentence in result.stderr
     assert not (directory / "provider.toml").exists()
 
 
@@ -224,22 +224,22 @@ def test_a_file_that_is_broken_is_not_made_worse(
 def test_pause_and_resume(owner: CommandLine, provider: FakeProvider, directory: Path) -> None:
     assert "Paused NVIDIA GeForce GTX 1060; running tasks will finish." in told(owner, "pause", "2")
     assert in_file(directory)["device"] == {SMALL: {"paused": True}}
-    (said,) = owner.run("provider", "pause", "--json").lines()
-    assert said == {"paused": "all", "is_now": False, "in_force": "now"}
+    (document,) = owner.run("provider", "pause", "--json").lines()
+    assert document == {"paused": "all", "is_now": False, "in_force": "now"}
     assert in_file(directory)["paused"] is True
     assert "Resumed all devices." in told(owner, "resume")
     assert in_file(directory)["paused"] is False
-    assert not any(isinstance(each, Reclaim) for each in provider.asked)
+    assert not any(isinstance(request, Reclaim) for request in provider.asked)
 
 
-@pytest.mark.parametrize("words", [["reclaim", "4090"], ["pause", "4090", "--now"]])
+@pytest.mark.parametrize("arguments", [["reclaim", "4090"], ["pause", "4090", "--now"]])
 def test_what_is_wanted_back_is_asked_for_first_whatever_the_file_says(
-    owner: CommandLine, provider: FakeProvider, directory: Path, words: list[str]
+    owner: CommandLine, provider: FakeProvider, directory: Path, arguments: list[str]
 ) -> None:
     (directory / "provider.toml").write_text("price = \n# mine")
-    told(owner, *words)
-    told_it = [each for each in provider.asked if not isinstance(each, ShowStatus)]
-    assert told_it == [Reclaim((BIG,))]
+    told(owner, *arguments)
+    requests = [request for request in provider.asked if not isinstance(request, ShowStatus)]
+    assert requests == [Reclaim((BIG,))]
 
 
 def test_the_cost_of_stopping_is_shown_unless_declared(
@@ -249,9 +249,9 @@ def test_the_cost_of_stopping_is_shown_unless_declared(
     (device, _) = provider.status.devices
     declared = replace(device.description, terms=DeviceTerms(is_reclaimable=True))
     provider.status = a_status(devices=(replace(device, description=declared),))
-    ended = owner.run("provider", "reclaim", "4090")
-    assert "running tasks are stopped. In effect now." in ended.stdout.decode()
-    assert not ended.stderr
+    result = owner.run("provider", "reclaim", "4090")
+    assert "running tasks are stopped. In effect now." in result.stdout.decode()
+    assert not result.stderr
 
 
 def test_a_silent_server_is_no_reason_to_wait(owner: CommandLine, provider: FakeProvider) -> None:
@@ -273,9 +273,9 @@ def test_without_a_provider_the_file_is_for_the_next_start(
 
 def test_drain_waits_and_says_for_what(owner: CommandLine, provider: FakeProvider) -> None:
     provider.answers = (a_status(is_draining=True), a_status(attempts=()), InEffect())
-    ended = owner.run("provider", "drain")
-    assert ended.stdout.decode().startswith("Drained")
-    assert "waiting for 1 task" in ended.stderr
+    result = owner.run("provider", "drain")
+    assert result.stdout.decode().startswith("Drained")
+    assert "waiting for 1 task" in result.stderr
     assert Drain() in provider.asked
 
 
@@ -302,23 +302,23 @@ def test_leave_asks_first(owner: CommandLine, provider: FakeProvider, directory:
     with Terminal(owner, "provider", "leave", "--now", "--forget-terms") as terminal:
         terminal.answer("[y/N]", "y")
         assert "Left the pool" in terminal.rest()
-    told_it = [each for each in provider.asked if not isinstance(each, ShowStatus)]
-    assert told_it == [Reread(), Leave(), Leave(is_now=True)]
+    requests = [request for request in provider.asked if not isinstance(request, ShowStatus)]
+    assert requests == [Reread(), Leave(), Leave(is_now=True)]
     assert not (directory / "provider.toml").exists()
 
 
 def test_an_unregistered_node_cannot_leave(owner: CommandLine) -> None:
-    ended = refused(owner, "leave", "--yes", "--server", "http://127.0.0.1:1")
-    assert ended.status == 66 and "not in the pool" in ended.stderr
+    result = refused(owner, "leave", "--yes", "--server", "http://127.0.0.1:1")
+    assert result.status == 66 and "not in the pool" in result.stderr
     assert "is in no pool" in refused(owner, "leave", "--yes").stderr
 
 
 def test_no_other_pool_is_left_than_the_one_that_was_named(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
-    ended = refused(owner, "leave", "--yes", "--server", "https://other.example")
-    assert "at https://pool.example:8470, not at https://other.example" in ended.stderr
-    assert not any(isinstance(each, Leave) for each in provider.asked)
+    result = refused(owner, "leave", "--yes", "--server", "https://other.example")
+    assert "at https://pool.example:8470, not at https://other.example" in result.stderr
+    assert not any(isinstance(request, Leave) for request in provider.asked)
 
 
 def test_providers_without_a_profile_are_asked_to_sign_in(
@@ -328,8 +328,8 @@ def test_providers_without_a_profile_are_asked_to_sign_in(
     assert "No server is configured" in refused(owner, "earnings").stderr
     save_node_id(directory, "http://127.0.0.1:1", NODE)
     for command in ("earnings", "keys"):
-        ended = refused(owner, command)
-        assert "potluck login http://127.0.0.1:1 --browser`" in ended.stderr, "no wallet is here"
+        result = refused(owner, command)
+        assert "potluck login http://127.0.0.1:1 --browser`" in result.stderr, "no wallet is here"
 
 
 def test_where_nothing_runs_the_only_pool_is_left(owner: CommandLine, directory: Path) -> None:
@@ -340,18 +340,18 @@ def test_where_nothing_runs_the_only_pool_is_left(owner: CommandLine, directory:
     assert known_urls(directory) == []
     for port in (3, 4):
         save_node_id(directory, f"http://127.0.0.1:{port}", NODE)
-    ended = refused(owner, "leave", "--yes", "--anyway")
-    assert ended.status == 64 and "--server URL" in ended.stderr
+    result = refused(owner, "leave", "--yes", "--anyway")
+    assert result.status == 64 and "--server URL" in result.stderr
 
 
-@pytest.mark.parametrize("words", [["leave", "--yes"], ["drain"]])
+@pytest.mark.parametrize("arguments", [["leave", "--yes"], ["drain"]])
 def test_a_provider_that_is_killed_on_the_way_has_not_done_it(
-    owner: CommandLine, provider: FakeProvider, words: list[str]
+    owner: CommandLine, provider: FakeProvider, arguments: list[str]
 ) -> None:
     provider.answers = (a_status(is_draining=True),)
-    ended = refused(owner, *words)
-    assert ended.status == 69 and "stopped before it was done" in ended.stderr
-    assert not ended.stdout
+    result = refused(owner, *arguments)
+    assert result.status == 69 and "stopped before it was done" in result.stderr
+    assert not result.stdout
 
 
 def test_a_reclaimed_device_stays_paused_if_the_provider_is_killed(
@@ -366,20 +366,25 @@ def test_explain_shows_local_reasons_without_a_server(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
     provider.status = a_status(silent_seconds=4000.0, is_draining=True, problem="The file is odd.")
-    shown = owner.run("provider", "explain")
-    said = shown.stdout.decode()
+    result = owner.run("provider", "explain")
+    output = result.stdout.decode()
     for reason in ("The file is odd.", "has not answered for 1 h", "draining", "has paused it"):
-        assert reason in said
-    assert "not signed in" in shown.stderr
+        assert reason in output
+    assert "not signed in" in result.stderr
     (as_json,) = owner.run("provider", "explain", "--json").lines()
     assert as_json["scheduler"] is None and len(as_json["here"]) == 5
 
 
 def test_every_reason_for_being_away_has_words(owner: CommandLine, provider: FakeProvider) -> None:
-    away = [each for each in Availability if each is not Availability.AVAILABLE]
+    absences = [
+        availability for availability in Availability if availability is not Availability.AVAILABLE
+    ]
     provider.status = a_status(
-        devices=tuple(a_device(f"GPU-{each}", "RTX", availability=each, why="") for each in away)
+        devices=tuple(
+            a_device(f"GPU-{availability}", "RTX", availability=availability, why="")
+            for availability in absences
+        )
     )
-    shown = told(owner, "status")
-    assert shown.count("takes no new work") == len(away)
-    assert "outside hours" in shown and "in use" in shown
+    output = told(owner, "status")
+    assert output.count("takes no new work") == len(absences)
+    assert "outside hours" in output and "in use" in output

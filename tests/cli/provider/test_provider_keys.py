@@ -49,29 +49,31 @@ def test_the_wallet_of_a_providing_machine_signs_in_by_itself(
     first = user.run("provider", "earnings")
     assert first.status == 0, first.stderr
     assert f"Signed in to {pool.url}" in first.stderr
-    listed = user.run("provider", "keys", "--json")
-    assert listed.status == 0, listed.stderr
+    result = user.run("provider", "keys", "--json")
+    assert result.status == 0, result.stderr
 
 
 def test_a_machine_is_listed_revoked_and_brought_back_by_the_wallet(
     tmp_path: Path, pool: ServerProcess, owner: CommandLine
 ) -> None:
     with ProviderProcess(tmp_path, pool, **FAST_PROVIDER) as provider:
-        (listed,) = owner.run("provider", "keys", "--json").lines()[0]["node_keys"]
-        assert listed["node_id"] == provider.node_id
-        times = [datetime.fromisoformat(listed[name]) for name in ("issued_at", "expires_at")]
+        (node_key,) = owner.run("provider", "keys", "--json").lines()[0]["node_keys"]
+        assert node_key["node_id"] == provider.node_id
+        times = [datetime.fromisoformat(node_key[name]) for name in ("issued_at", "expires_at")]
         assert times[1] - times[0] <= timedelta(seconds=600)
-        assert listed["key"] in owner.run("provider", "keys").stdout.decode()
+        assert node_key["key"] in owner.run("provider", "keys").stdout.decode()
         owner.variables["COLUMNS"] = "80"
         with Terminal(owner, "provider", "keys") as terminal:
-            terminal.until(listed["id"])
-        revoked = owner.run("provider", "revoke", listed["id"])
-        assert revoked.stdout.decode() == f"Revoked {listed['id']}.\n"
+            terminal.until(node_key["id"])
+        revoked = owner.run("provider", "revoke", node_key["id"])
+        assert revoked.stdout.decode() == f"Revoked {node_key['id']}.\n"
         await_true(lambda: provider.process.poll() is not None, "it ends by itself")
         assert provider.stop() == 77
     assert "No machine" in owner.run("provider", "keys").stderr
-    assert owner.run("provider", "revoke", listed["id"]).status == 66
+    assert owner.run("provider", "revoke", node_key["id"]).status == 66
     environment = {**FAST_PROVIDER, "POTLUCK_WALLET_KEY": pool.wallet.key.hex()}
-    asked = ["provide", pool.url, "--data-dir", str(tmp_path), "--authorise"]
-    with PotluckProcess(asked, environment, tmp_path / "again.log") as again:
-        assert again.first["node_id"] == provider.node_id, "the same key, so the same node"
+    arguments = ["provide", pool.url, "--data-dir", str(tmp_path), "--authorise"]
+    with PotluckProcess(arguments, environment, tmp_path / "again.log") as second_provider:
+        assert second_provider.first["node_id"] == provider.node_id, (
+            "the same key, so the same node"
+        )

@@ -33,16 +33,16 @@ def owner(directory: Path, pool: ServerProcess) -> CommandLine:
     return user
 
 
-def asked(owner: CommandLine, *words: str) -> Any:
-    ended = owner.run(*words, "--json")
-    assert ended.status == 0, ended.stderr
-    return ended.lines()[0]
+def asked(owner: CommandLine, *arguments: str) -> Any:
+    result = owner.run(*arguments, "--json")
+    assert result.status == 0, result.stderr
+    return result.lines()[0]
 
 
-def told(owner: CommandLine, *words: str) -> str:
-    ended = owner.run(*words)
-    assert ended.status == 0, ended.stderr
-    return ended.stdout.decode()
+def told(owner: CommandLine, *arguments: str) -> str:
+    result = owner.run(*arguments)
+    assert result.status == 0, result.stderr
+    return result.stdout.decode()
 
 
 def in_pool(owner: CommandLine) -> Any:
@@ -81,20 +81,22 @@ def _sees_it(owner: CommandLine, node_id: str) -> None:
 
 def _changes_terms(owner: CommandLine) -> None:
     assert "In effect now." in told(owner, "provider", "set", "price=0.25", "memory_share=0.5")
-    seen = in_pool(owner)
-    assert seen["description"]["terms"]["price_micro_per_hour"] == 250_000
-    assert seen["free_memory_bytes"] <= seen["description"]["memory_bytes"] / 2
-    held = asked(owner, "provider", "set")["terms"]
-    assert held["price"] == {"value": "0.25", "source": "provider.toml"}
+    device = in_pool(owner)
+    assert device["description"]["terms"]["price_micro_per_hour"] == 250_000
+    assert device["free_memory_bytes"] <= device["description"]["memory_bytes"] / 2
+    terms = asked(owner, "provider", "set")["terms"]
+    assert terms["price"] == {"value": "0.25", "source": "provider.toml"}
 
 
 def _pauses_here(owner: CommandLine) -> None:
     assert "In effect now." in told(owner, "provider", "pause", "1")
     await_true(lambda: in_pool(owner)["availability"] == "paused", "the pool knows", 5)
     assert "1 paused" in told(owner, "nodes")
-    why = owner.run("provider", "explain")
+    result = owner.run("provider", "explain")
     assert (
-        why.status == 0 and "paused" in why.stdout.decode() and "No explanation" not in why.stderr
+        result.status == 0
+        and "paused" in result.stdout.decode()
+        and "No explanation" not in result.stderr
     )
     assert "In effect now." in told(owner, "provider", "resume")
     await_true(lambda: in_pool(owner)["availability"] == "available", "the pool knows", 5)
@@ -116,10 +118,10 @@ def _pauses_from_elsewhere(owner: CommandLine, directory: Path) -> None:
 
 
 def _is_well(owner: CommandLine) -> None:
-    ended = owner.run("doctor", "provider", "--json")
-    (said,) = ended.lines()
-    found = {each["name"]: each for each in said["findings"]}
-    assert said["is_well"] is (ended.status == 0), json.dumps(found, indent=1)
+    result = owner.run("doctor", "provider", "--json")
+    (document,) = result.lines()
+    findings = {finding["name"]: finding for finding in document["findings"]}
+    assert document["is_well"] is (result.status == 0), json.dumps(findings, indent=1)
     for name in ("server", "readiness", "node key", "provider", "provider.toml", "data directory"):
-        assert found[name]["verdict"] == "ok", found[name]
-    assert found["package index"]["verdict"] == "warn", "nobody listens there"
+        assert findings[name]["verdict"] == "ok", findings[name]
+    assert findings["package index"]["verdict"] == "warn", "nobody listens there"

@@ -32,10 +32,10 @@ ATTIC, SHED = NodeId("node_01m7gm2q85jfaf9jspxrgzrx1c"), NodeId("node_01m7gm2q85
 
 def a_card(number: int, **changes: Any) -> DeviceView:
     terms = DeviceTerms(price_micro_per_hour=number * 100_000, hours="sat")
-    described = DeviceDescription(
+    description = DeviceDescription(
         DeviceKind.GPU, f"GPU-{number}", "NVIDIA", f"RTX 409{number}", 24 * 2**30, terms=terms
     )
-    view = DeviceView(DeviceId(f"device_{number}"), described, 1000)
+    view = DeviceView(DeviceId(f"device_{number}"), description, 1000)
     return replace(view, **changes)
 
 
@@ -74,10 +74,10 @@ def pool(server: FakeServer) -> FakeServer:
     return server
 
 
-def told(user: CommandLine, *words: str) -> str:
-    ended = user.run("provider", *words)
-    assert ended.status == 0, ended.stderr
-    return ended.stdout.decode()
+def told(user: CommandLine, *arguments: str) -> str:
+    result = user.run("provider", *arguments)
+    assert result.status == 0, result.stderr
+    return result.stdout.decode()
 
 
 def sent(server: FakeServer) -> tuple[str, str, Any]:
@@ -100,8 +100,8 @@ def test_status(user: CommandLine, pool: FakeServer) -> None:
         assert figure in lines[3]
     assert "2: Its owner has paused it." in lines
     assert "Not fetched yet: 1 request from you." in lines[-1]
-    (said,) = user.run("provider", "status", "--node", "attic", "--json").lines()
-    assert said["id"] == ATTIC
+    (document,) = user.run("provider", "status", "--node", "attic", "--json").lines()
+    assert document["id"] == ATTIC
 
 
 def test_a_machine_goes_by_name_and_by_id(user: CommandLine, pool: FakeServer) -> None:
@@ -119,9 +119,9 @@ def test_a_machine_goes_by_name_and_by_id(user: CommandLine, pool: FakeServer) -
 
 
 def test_what_is_wanted_is_sent_as_it_is_said(user: CommandLine, pool: FakeServer) -> None:
-    shown = told(user, "set", "price=0.5", "hours=", "--node", "attic", "--device", "4092")
-    assert "hours: back to the default" in shown
-    assert "next heartbeat" in shown
+    output = told(user, "set", "price=0.5", "hours=", "--node", "attic", "--device", "4092")
+    assert "hours: back to the default" in output
+    assert "next heartbeat" in output
     change = {"devices": ["GPU-2"], "price_micro_per_hour": 500_000, "hours": None}
     assert sent(pool) == ("PATCH", f"/v1/nodes/{ATTIC}/terms", change)
     assert "In effect now." in told(user, "pause", "1", "--node", "attic")
@@ -141,15 +141,15 @@ def test_what_is_wanted_is_sent_as_it_is_said(user: CommandLine, pool: FakeServe
 def test_set_without_arguments_shows_the_reported_values(
     user: CommandLine, pool: FakeServer
 ) -> None:
-    (said,) = user.run("provider", "set", "--node", "attic", "--json").lines()
-    values = {name: each["value"] for name, each in said["terms"].items()}
+    (document,) = user.run("provider", "set", "--node", "attic", "--json").lines()
+    values = {name: term["value"] for name, term in document["terms"].items()}
     assert (values["price"], values["hours"], values["cores"]) == ("differs", "sat", "16")
     assert values["ram"] == "64GiB"
     assert "bandwidth" not in values
 
 
 def test_explain(user: CommandLine, pool: FakeServer) -> None:
-    said = NodeExplanation(
+    explanation = NodeExplanation(
         node_id=ATTIC,
         state=NodeState.ONLINE,
         sentence="It has room, and nothing that waits fits.",
@@ -158,13 +158,13 @@ def test_explain(user: CommandLine, pool: FakeServer) -> None:
         changes=["Offer a device with 48 GB."],
         away=[AwayDevice(DeviceId("device_2"), "RTX 4092", Availability.PAUSED, "It is paused.")],
     )
-    pool.plays(f"/v1/nodes/{ATTIC}/explain", says(said))
-    shown = told(user, "explain", "--node", "attic")
-    assert shown.startswith(
+    pool.plays(f"/v1/nodes/{ATTIC}/explain", says(explanation))
+    output = told(user, "explain", "--node", "attic")
+    assert output.startswith(
         "It has room, and nothing that waits fits.\n  RTX 4092: It is paused.\n"
     )
-    assert "Of 1,204 waiting tasks:\n  1,200 waiting tasks need 48 GB" in shown
-    assert shown.endswith("What would help:\n  Offer a device with 48 GB.\n")
+    assert "Of 1,204 waiting tasks:\n  1,200 waiting tasks need 48 GB" in output
+    assert output.endswith("What would help:\n  Offer a device with 48 GB.\n")
     (as_json,) = user.run("provider", "explain", "--node", "attic", "--json").lines()
     assert as_json["scheduler"]["waiting"] == 1204
     pool.plays(f"/v1/nodes/{ATTIC}/explain", refuses(NotFound("There is no such node.")))

@@ -37,26 +37,26 @@ def fetched(paths: dict[str, BlobRef], directory: Path) -> list[NamedFile]:
     potluck = mock.Mock()
     files = [NamedFile(path, blob) for path, blob in paths.items()]
     potluck.files.of_task.return_value = TaskFiles(None, files)
-    brought: list[NamedFile] = []
+    downloaded: list[NamedFile] = []
 
-    def bring(wanted: list[NamedFile], place: Path, *_: object, **__: object) -> list[Path]:
-        brought.extend(wanted)
-        return [place / file.path for file in wanted]
+    def bring(files: list[NamedFile], place: Path, *_: object, **__: object) -> list[Path]:
+        downloaded.extend(files)
+        return [place / file.path for file in files]
 
     potluck.files.bring = bring
     output = OutputDirectory(directory)
     try:
         ItemCollector(["a.csv", "b.csv"], (), output).fetch(potluck, a_task(), output, Screen())
     except BadSettings as error:
-        error.add_note(f"{[each.path for each in brought]}")
+        error.add_note(f"{[file.path for file in downloaded]}")
         raise
-    return brought
+    return downloaded
 
 
 def test_only_a_plain_number_is_an_item(tmp_path: Path) -> None:
     huge = f"{'9' * 5000}/p.png"
-    found = fetched(dict.fromkeys(["1/p.png", "00/p.png", "٠/p.png", huge], ONE), tmp_path)
-    assert [each.path for each in found] == ["b.csv/p.png", "00/p.png", "٠/p.png", huge]
+    item_files = fetched(dict.fromkeys(["1/p.png", "00/p.png", "٠/p.png", huge], ONE), tmp_path)
+    assert [file.path for file in item_files] == ["b.csv/p.png", "00/p.png", "٠/p.png", huge]
 
 
 def test_two_files_with_one_name_are_reported(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def words_of(command: str, task: TaskView, script: Path) -> list[str | Path]:
 def test_a_terminal_obeys_nothing_of_it(
     process_user: CommandLine, server: FakeServer, script: Path, command: str
 ) -> None:
-    words = words_of(command, plays(server), script)
-    with Terminal(process_user, *words, kind="xterm-256color", columns=120) as terminal:
+    arguments = words_of(command, plays(server), script)
+    with Terminal(process_user, *arguments, kind="xterm-256color", columns=120) as terminal:
         terminal.rest()
         assert terminal.status() == 0
     written = terminal.raw
@@ -83,10 +83,10 @@ def test_a_terminal_obeys_nothing_of_it(
 def test_a_pipe_and_a_raw_terminal_get_it_exactly(
     process_user: CommandLine, server: FakeServer, script: Path, command: str
 ) -> None:
-    words = words_of(command, plays(server), script)
-    assert process_user.run(*words).stdout == HOSTILE
-    name, *rest = words_of(command, plays(server), script)
-    with Terminal(process_user, name, "--raw", *rest) as terminal:
+    arguments = words_of(command, plays(server), script)
+    assert process_user.run(*arguments).stdout == HOSTILE
+    name, *others = words_of(command, plays(server), script)
+    with Terminal(process_user, name, "--raw", *others) as terminal:
         terminal.rest()
     assert HOSTILE.replace(b"\n", b"\r\n") in terminal.raw
 

@@ -42,8 +42,8 @@ def test_lines_are_selected_wherever_pieces_end(
     stderr: str,
 ) -> None:
     server.plays(f"/v1/tasks/{task.id}/logs", log_page(0, *PIECES), log_page(4))
-    shown = user.run("logs", task.id, *options)
-    assert (shown.status, shown.stdout, shown.stderr) == (0, stdout, stderr)
+    result = user.run("logs", task.id, *options)
+    assert (result.status, result.stdout, result.stderr) == (0, stdout, stderr)
 
 
 def test_only_lines_that_came_since_then(
@@ -77,8 +77,8 @@ def test_following_begins_with_the_last_lines_and_shows_all_that_come(
         ),
     )
     assert running.state is TaskState.FAILED
-    shown = user.run("logs", "-f", task.id, "--tail", "1")
-    assert shown.stdout == b"3\n4\n5\n"
+    result = user.run("logs", "-f", task.id, "--tail", "1")
+    assert result.stdout == b"3\n4\n5\n"
 
 
 def test_a_line_is_selected_once_it_is_complete() -> None:
@@ -91,11 +91,11 @@ def test_a_line_is_selected_once_it_is_complete() -> None:
 def test_lines_of_an_item(user: CommandLine, server: FakeServer) -> None:
     task = a_task(TaskState.RUNNING, attempt_count=1, items=ItemCounts(9, 0, 0, 0))
     (attempt,) = an_ended_task().attempts
-    ran = replace(attempt, items=ItemRange(0, 9))
+    ranged_attempt = replace(attempt, items=ItemRange(0, 9))
     server.plays(f"/v1/tasks/{task.id}", says(task))
-    server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([ran])))
+    server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([ranged_attempt])))
     pieces = [("potluck", b"item 1:\n"), ("stdout", b"a\nb\nc\n"), ("potluck", b"item 2:\n")]
     page = log_page(0, *pieces, ("stdout", b"d\n"))
     server.plays(f"/v1/tasks/{task.id}/logs", page, log_page(4))
-    shown = user.run("logs", task.id, "--item", "1", "--tail", "2")
-    assert (shown.stdout, shown.stderr) == (b"b\nc\n", "")
+    result = user.run("logs", task.id, "--item", "1", "--tail", "2")
+    assert (result.stdout, result.stderr) == (b"b\nc\n", "")

@@ -25,13 +25,13 @@ from tests.consumer.fake_server import FakeServer, Scene, a_task, says, state_ev
 from tests.local.test_media_size import png
 
 
-def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = False) -> None:
+def ended(server: FakeServer, task: TaskView, value: bytes, is_error: bool = False) -> None:
     """A call is over, and this is what its node answered."""
-    piece = ResultPiece(0, 1, Value(answer), is_error)
-    found = TaskResult(task.id, task.state, 1, [piece])
+    piece = ResultPiece(0, 1, Value(value), is_error)
+    task_result = TaskResult(task.id, task.state, 1, [piece])
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
-    server.plays("/v1/results", says(Results([found])))
+    server.plays("/v1/results", says(Results([task_result])))
 
 
 def test_counts_of_one_are_singular() -> None:
@@ -43,18 +43,22 @@ def test_the_value_of_a_function_is_shown(user: CommandLine, server: FakeServer)
     task = a_task(TaskState.SUCCEEDED, kind="function")
     ended(server, task, plain_values.encode({"best": (1, 2)}))
     assert "returned   {'best': (1, 2)}" in user.run("result", task.id).stderr
-    (told,) = user.run("result", task.id, "--json").lines()
-    assert told["returned"] == {"best": [1, 2]}
+    (document,) = user.run("result", task.id, "--json").lines()
+    assert document["returned"] == {"best": [1, 2]}
 
 
 def test_the_exception_of_a_function_is_shown(user: CommandLine, server: FakeServer) -> None:
     task = a_task(TaskState.FAILED, kind="function", reason=EndReason.EXCEPTION, detail="K: v")
-    words = {"type": "KeyError", "message": "'v'", "traceback": "Trace\n  a.py, line 1\x1b[2J"}
-    ended(server, task, plain_values.encode(words), is_error=True)
-    shown = user.run("result", task.id).stderr
-    assert "Trace\n  a.py, line 1�[2J\n" in shown, "a terminal obeys nothing of it"
-    (told,) = user.run("result", task.id, "--json").lines()
-    assert told["raised"] == "KeyError: 'v'"
+    error_value = {
+        "type": "KeyError",
+        "message": "'v'",
+        "traceback": "Trace\n  a.py, line 1\x1b[2J",
+    }
+    ended(server, task, plain_values.encode(error_value), is_error=True)
+    stderr = user.run("result", task.id).stderr
+    assert "Trace\n  a.py, line 1�[2J\n" in stderr, "a terminal obeys nothing of it"
+    (document,) = user.run("result", task.id, "--json").lines()
+    assert document["raised"] == "KeyError: 'v'"
 
 
 def test_a_too_long_number_is_reported(user: CommandLine, server: FakeServer) -> None:
@@ -62,8 +66,8 @@ def test_a_too_long_number_is_reported(user: CommandLine, server: FakeServer) ->
     task = a_task(TaskState.SUCCEEDED, kind="function")
     ended(server, task, plain_values.encode([large]))
     assert "too long to show" in user.run("result", task.id).stderr
-    (told,) = user.run("result", task.id, "--json").lines()
-    assert "too long to show" in told["returned"]
+    (document,) = user.run("result", task.id, "--json").lines()
+    assert "too long to show" in document["returned"]
     ended(server, task, plain_values.encode({"type": "E", "message": large}), is_error=True)
     assert user.run("result", task.id).status == 0
 
@@ -86,18 +90,18 @@ def test_files_are_brought_beside_the_story(
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
     server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(None, [])))
-    shown = user.run("result", task.id, "-o", tmp_path / "out")
-    assert shown.status == 0
-    assert "It left no files: only files in $POTLUCK_OUTPUT are kept." in shown.stderr
-    (told,) = user.run("result", task.id, "-o", tmp_path / "out", "--json").lines()
-    assert (told["directory"], told["files"]) == (str(tmp_path / "out"), [])
+    result = user.run("result", task.id, "-o", tmp_path / "out")
+    assert result.status == 0
+    assert "It left no files: only files in $POTLUCK_OUTPUT are kept." in result.stderr
+    (document,) = user.run("result", task.id, "-o", tmp_path / "out", "--json").lines()
+    assert (document["directory"], document["files"]) == (str(tmp_path / "out"), [])
 
 
 GONE = TaskFiles(None, [], kept_until=datetime(2026, 1, 3, 12, tzinfo=UTC), cleared=True)
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("task_files", "sentence"),
     [
         (TaskFiles(1, [NamedFile("small", BlobRef("0" * 64, 1))]), "1 file, 1 B"),
         (TaskFiles(None, []), "it wrote 2 KiB, which were not accepted; `potluck logs"),
@@ -106,20 +110,20 @@ GONE = TaskFiles(None, [], kept_until=datetime(2026, 1, 3, 12, tzinfo=UTC), clea
     ids=["a part", "refused", "cleared"],
 )
 def test_only_existing_files_are_reported_as_present(
-    user: CommandLine, server: FakeServer, found: TaskFiles, told: str
+    user: CommandLine, server: FakeServer, task_files: TaskFiles, sentence: str
 ) -> None:
     """The node has written more than was taken, or than is still kept."""
     task = a_task(TaskState.SUCCEEDED, exit_code=0, attempts=[an_attempt(output_bytes=2048)])
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
-    server.plays(f"/v1/tasks/{task.id}/files", says(found))
+    server.plays(f"/v1/tasks/{task.id}/files", says(task_files))
     server.plays("/v1/tasks", says(task, 201))
     server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
     commands = [("result", task.id), ("files", task.id), ("run", "--command", "draw")]
     for command in commands:
-        shown = user.run(*command)
-        assert shown.status == 0 and told in shown.stderr, command
-        assert "2 KiB; " not in shown.stderr and "2 KiB of files" not in shown.stderr
+        result = user.run(*command)
+        assert result.status == 0 and sentence in result.stderr, command
+        assert "2 KiB; " not in result.stderr and "2 KiB of files" not in result.stderr
 
 
 def test_no_word_about_files_costs_a_task_its_status(user: CommandLine, server: FakeServer) -> None:
@@ -127,8 +131,8 @@ def test_no_word_about_files_costs_a_task_its_status(user: CommandLine, server: 
     server.plays("/v1/tasks", says(task, 201))
     server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
     server.plays(f"/v1/tasks/{task.id}/files", Scene(404))
-    shown = user.run("run", "--command", "draw")
-    assert shown.status == 3 and "It left files; `potluck result" in shown.stderr
+    result = user.run("run", "--command", "draw")
+    assert result.status == 3 and "It left files; `potluck result" in result.stderr
 
 
 @pytest.mark.parametrize("options", [(), ("-f",)], ids=["", "followed"])
@@ -140,13 +144,13 @@ def test_a_log_that_is_no_longer_kept_says_so(
     server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
     page = LogPage(task.attempts[0].id, 0, 0, [], complete=True, cleared=True)
     server.plays(f"/v1/tasks/{task.id}/logs", says(page))
-    shown = user.run("logs", task.id, *options)
-    assert (shown.status, shown.stdout) == (0, b"")
-    assert shown.stderr == "potluck: its output is no longer kept\n"
+    result = user.run("logs", task.id, *options)
+    assert (result.status, result.stdout) == (0, b"")
+    assert result.stderr == "potluck: its output is no longer kept\n"
 
 
 def an_attempt(**used: float) -> AttemptView:
-    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    occurred_at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     return AttemptView(
         AttemptId("attempt_1"),
         1,
@@ -154,7 +158,7 @@ def an_attempt(**used: float) -> AttemptView:
         NodeId("node_1"),
         "attic",
         [],
-        at,
+        occurred_at,
         usage=msgspec.convert(used, Usage),
     )
 
@@ -172,40 +176,40 @@ def test_usage_of_an_attempt_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("result", "-o", ""), ("run", "-o", "", "x.py"), ("run", "--folder", "", "x.py")]
+    "arguments", [("result", "-o", ""), ("run", "-o", "", "x.py"), ("run", "--folder", "", "x.py")]
 )
 def test_a_directory_without_a_name_is_not_the_one_where_one_is(
-    user: CommandLine, words: tuple[str, ...]
+    user: CommandLine, arguments: tuple[str, ...]
 ) -> None:
-    shown = user.run(*words)
-    assert (shown.status, shown.stdout) == (64, b"")
-    assert "The name of a directory is empty." in shown.stderr
+    result = user.run(*arguments)
+    assert (result.status, result.stdout) == (64, b"")
+    assert "The name of a directory is empty." in result.stderr
 
 
 def test_pictures_and_tables_are_shown_by_their_paths(
     user: CommandLine, server: FakeServer, tmp_path: Path
 ) -> None:
     task = a_task(TaskState.SUCCEEDED, attempts=[an_attempt(output_bytes=2048)])
-    left = {"a/plot.png": png(640, 480), "t.csv": b"a,b\n1,2\n", "notes.txt": b"well"}
-    named = [
+    contents = {"a/plot.png": png(640, 480), "t.csv": b"a,b\n1,2\n", "notes.txt": b"well"}
+    named_files = [
         NamedFile(path, BlobRef(hashlib.sha256(data).hexdigest(), len(data)))
-        for path, data in left.items()
+        for path, data in contents.items()
     ]
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
-    server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(1, named)))
-    for file, data in zip(named, left.values(), strict=True):
+    server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(1, named_files)))
+    for file, data in zip(named_files, contents.values(), strict=True):
         server.plays(f"/v1/blobs/{file.blob.sha256}", Scene(200, data))
     out = tmp_path / "out"
-    shown = user.run("result", task.id, "-o", out).stderr
-    assert f"picture  {out}/a/plot.png  640 × 480, 33 B\n" in shown
-    assert f"table    {out}/t.csv       2 lines × 2 columns, 8 B\n" in shown
-    assert "notes.txt" not in shown and f"3 files, 45 B in {out}, checked\n" in shown
-    asked = len(server.requests)
-    (told,) = user.run("result", task.id, "-o", out, "--json").lines()
-    assert [each.get("width") or each.get("rows") for each in told["files"]] == [640, 2, None]
-    assert told["files"][2]["place"] == f"{out}/notes.txt"
-    assert not any("/v1/blobs/" in each.path for each in server.requests[asked:])
+    stderr = user.run("result", task.id, "-o", out).stderr
+    assert f"picture  {out}/a/plot.png  640 × 480, 33 B\n" in stderr
+    assert f"table    {out}/t.csv       2 lines × 2 columns, 8 B\n" in stderr
+    assert "notes.txt" not in stderr and f"3 files, 45 B in {out}, checked\n" in stderr
+    request_count = len(server.requests)
+    (document,) = user.run("result", task.id, "-o", out, "--json").lines()
+    assert [file.get("width") or file.get("rows") for file in document["files"]] == [640, 2, None]
+    assert document["files"][2]["place"] == f"{out}/notes.txt"
+    assert not any("/v1/blobs/" in request.path for request in server.requests[request_count:])
     assert "including 1 picture and 1 table" in user.run("result", task.id).stderr
 
 
@@ -221,7 +225,7 @@ def test_after_its_time_it_says_that_nothing_is_kept(user: CommandLine, server: 
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True, cleared=True)))
     server.plays(f"/v1/tasks/{task.id}/files", says(GONE))
-    shown = user.run("result", task.id)
-    assert "no longer since 2026-01-03: its output, result and files are deleted" in shown.stderr
-    (told,) = user.run("result", task.id, "--json").lines()
-    assert (told["cleared"], told["stdout"]) == (True, "")
+    result = user.run("result", task.id)
+    assert "no longer since 2026-01-03: its output, result and files are deleted" in result.stderr
+    (document,) = user.run("result", task.id, "--json").lines()
+    assert (document["cleared"], document["stdout"]) == (True, "")

@@ -44,11 +44,11 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def asked(user: CommandLine, server: FakeServer, *words: str) -> TaskRequest:
+def asked(user: CommandLine, server: FakeServer, *arguments: str) -> TaskRequest:
     """What a dry run asks about."""
     server.plays("/v1/tasks/estimate", says(Estimate(Outlook.NOW, "It would start now.")))
-    shown = user.run(*words)
-    assert shown.status == 0, shown.stderr
+    result = user.run(*arguments)
+    assert result.status == 0, result.stderr
     return msgspec.json.decode(server.requests[-1].body, type=TaskRequest)
 
 
@@ -67,8 +67,10 @@ def test_defaults_come_from_the_script_and_the_project(
 
 
 def test_typed_options_win(user: CommandLine, server: FakeServer, directory: Path) -> None:
-    typed = "--gpu 4 --max-price 9 --label other --env MODE=typed --priority 0"
-    request = asked(user, server, "run", "--dry-run", *typed.split(), "job.py", "--gpu", "8")
+    typed_options = "--gpu 4 --max-price 9 --label other --env MODE=typed --priority 0"
+    request = asked(
+        user, server, "run", "--dry-run", *typed_options.split(), "job.py", "--gpu", "8"
+    )
     needs = request.requirements
     assert (needs.device_count, needs.max_price_micro_per_hour) == (4, 9_000_000)
     assert (needs.labels, request.priority) == (("other",), 0)
@@ -93,26 +95,26 @@ def test_a_dry_run_says_where_each_value_comes_from(
     user: CommandLine, server: FakeServer, directory: Path
 ) -> None:
     server.plays("/v1/tasks/estimate", says(Estimate(Outlook.NOW, "It would start now.")))
-    shown = user.run("run", "--dry-run", "--vram", "8GB", "job.py").stdout.decode()
-    said = shown.partition("Options from elsewhere:\n")[2].splitlines()
-    assert said[:3] == [
+    output = user.run("run", "--dry-run", "--vram", "8GB", "job.py").stdout.decode()
+    option_lines = output.partition("Options from elsewhere:\n")[2].splitlines()
+    assert option_lines[:3] == [
         "  gpu = 2 (job.py, line 4)",
         "  env = MODE=project, SEED=1, MODE=script (pyproject.toml, line 7, and job.py, line 5)",
         "  model = RTX 40* (pyproject.toml, line 4)",
     ]
-    assert not any(line.startswith("  vram") for line in said)
-    (told,) = user.run("run", "--dry-run", "--json", "job.py").lines()
-    assert told["defaults"][0] == {"key": "gpu", "value": 2, "where": "job.py, line 4"}
+    assert not any(line.startswith("  vram") for line in option_lines)
+    (document,) = user.run("run", "--dry-run", "--json", "job.py").lines()
+    assert document["defaults"][0] == {"key": "gpu", "value": 2, "where": "job.py, line 4"}
 
 
 def test_a_mistake_is_reported_before_anything_is_sent(
     user: CommandLine, server: FakeServer, directory: Path
 ) -> None:
     (directory / "pyproject.toml").write_text("[tool.potluck]\nmodle = 'x'\n")
-    shown = user.run("run", "job.py")
-    assert shown.status == 64 and not server.requests
-    assert "pyproject.toml, line 2: there is no option 'modle'" in shown.stderr
-    assert "Did you mean model?" in shown.stderr
+    result = user.run("run", "job.py")
+    assert result.status == 64 and not server.requests
+    assert "pyproject.toml, line 2: there is no option 'modle'" in result.stderr
+    assert "Did you mean model?" in result.stderr
     assert user.run("run", "--help").status == 0, "help is there in spite of it"
 
 
@@ -123,6 +125,6 @@ def test_a_key_of_the_environment_does_not_follow_a_project(
     server.plays("/v1/tasks", says(a_task(), 201))
     assert user.run("submit", "job.py").status == 0, "POTLUCK_URL says which server"
     del user.variables["POTLUCK_URL"]
-    shown = user.run("submit", "job.py")
-    assert shown.status == 64 and "POTLUCK_TOKEN would be sent there" in shown.stderr
+    result = user.run("submit", "job.py")
+    assert result.status == 64 and "POTLUCK_TOKEN would be sent there" in result.stderr
     assert user.run("submit", "--server", server.url, "job.py").status == 0

@@ -40,9 +40,9 @@ def script(tmp_path: Path) -> Path:
 
 def test_all_known_facts_are_shown(user: CommandLine, server: FakeServer, script: Path) -> None:
     server.plays("/v1/tasks/estimate", says(FREE))
-    shown = user.run("run", "--dry-run", "--time", "2h", script)
-    assert shown.status == 0
-    assert shown.stdout.decode().splitlines() == [
+    result = user.run("run", "--dry-run", "--time", "2h", script)
+    assert result.status == 0
+    assert result.stdout.decode().splitlines() == [
         "It would start now: 2 of 3 suitable devices are free.",
         "",
         "devices  2 of 3 suitable ones free, on 2 of 5 nodes",
@@ -54,7 +54,7 @@ def test_all_known_facts_are_shown(user: CommandLine, server: FakeServer, script
         "starts   now: there is free capacity for it now",
         "takes    about 30 min 0 s",
     ]
-    assert shown.stderr == "Nothing was uploaded or submitted.\n"
+    assert result.stderr == "Nothing was uploaded or submitted.\n"
 
 
 def test_nothing_but_the_question_is_sent(
@@ -66,22 +66,24 @@ def test_nothing_but_the_question_is_sent(
     server.plays("/v1/tasks/estimate", says(FREE))
     needs_said = "--gpu 2 --vram 24GB --max-price 0.5 --secret UNSET_HERE --env A=1"
     along: list[str | Path] = ["--file", tmp_path / "data.csv", "--folder", tmp_path / "src"]
-    shown = user.run("run", "--dry-run", *needs_said.split(), "--model", "RTX 40*", *along, script)
-    assert shown.status == 0, shown.stderr
+    result = user.run("run", "--dry-run", *needs_said.split(), "--model", "RTX 40*", *along, script)
+    assert result.status == 0, result.stderr
     (sent,) = server.requests
     assert "Idempotency-Key" not in sent.headers
-    asked = msgspec.json.decode(sent.body, type=TaskRequest)
-    needs = asked.requirements
+    task_request = msgspec.json.decode(sent.body, type=TaskRequest)
+    needs = task_request.requirements
     assert (needs.device_count, needs.device_memory_bytes) == (2, 24 * 10**9)
     assert (needs.device_model, needs.max_price_micro_per_hour) == ("RTX 40*", 500_000)
-    assert [(file.path, file.blob.size_bytes) for file in asked.spec.files] == [("data.csv", 5)]
-    assert asked.spec.folder is not None and list(asked.secrets) == ["UNSET_HERE"]
+    assert [(file.path, file.blob.size_bytes) for file in task_request.spec.files] == [
+        ("data.csv", 5)
+    ]
+    assert task_request.spec.folder is not None and list(task_request.secrets) == ["UNSET_HERE"]
 
 
 def test_a_dry_run_that_would_never_start_exits_with_1_and_hints(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
-    never = Estimate(
+    never_estimate = Estimate(
         Outlook.NEVER,
         "As things are, it would never start: 5 nodes have no device of the requested model.",
         nodes=5,
@@ -90,10 +92,10 @@ def test_a_dry_run_that_would_never_start_exits_with_1_and_hints(
         ],
         changes=["5 nodes would take it if it did not require the model H\x1b100."],
     )
-    server.plays("/v1/tasks/estimate", says(never))
-    shown = user.run("run", "--dry-run", script)
-    assert shown.status == 1
-    assert shown.stdout.decode().splitlines()[2:] == [
+    server.plays("/v1/tasks/estimate", says(never_estimate))
+    result = user.run("run", "--dry-run", script)
+    assert result.status == 1
+    assert result.stdout.decode().splitlines()[2:] == [
         "devices  none of 5 nodes has a suitable one",
         "starts   never, as things are",
         "",
@@ -116,9 +118,9 @@ def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script:
         available_micro=700_000,
     )
     server.plays("/v1/tasks/estimate", says(later))
-    shown = user.run("run", "--dry-run", "--array", "100", script)
-    lines = shown.stdout.decode().splitlines()
-    assert shown.status == 0
+    result = user.run("run", "--dry-run", "--array", "100", script)
+    lines = result.stdout.decode().splitlines()
+    assert result.status == 0
     assert "starts   in about 5 min: the tasks running there should end by then" in lines
     assert "takes    about 10 min 0 s for 100 items, if all suitable devices run it" in lines
     assert "balance  0.7 credits: enough to start" in lines
@@ -126,6 +128,6 @@ def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script:
 
 def test_json_is_the_servers_answer(user: CommandLine, server: FakeServer, script: Path) -> None:
     server.plays("/v1/tasks/estimate", says(FREE))
-    shown = user.run("run", "--dry-run", "--json", script)
-    assert (shown.status, shown.stderr) == (0, "")
-    assert shown.lines() == [{**msgspec.to_builtins(FREE), "defaults": []}]
+    result = user.run("run", "--dry-run", "--json", script)
+    assert (result.status, result.stderr) == (0, "")
+    assert result.lines() == [{**msgspec.to_builtins(FREE), "defaults": []}]

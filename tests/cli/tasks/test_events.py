@@ -13,8 +13,8 @@ TASK = TaskId("task_01m7gm2q85jfaf9jspxrgzrx1c")
 
 
 def an_event(kind: EventKind, **changes: object) -> EventView:
-    about = {"task_id": TASK, "task_name": "hello.py", **changes}
-    return EventView(f"event_{kind}", kind, NOW, **about)  # type: ignore[arg-type]
+    data = {"task_id": TASK, "task_name": "hello.py", **changes}
+    return EventView(f"event_{kind}", kind, NOW, **data)  # type: ignore[arg-type]
 
 
 def test_events_are_lines_oldest_first(user: CommandLine, server: FakeServer) -> None:
@@ -37,8 +37,8 @@ def test_events_are_lines_oldest_first(user: CommandLine, server: FakeServer) ->
     assert lines[0].endswith("node 87654321")
     assert lines[1].endswith("hello.py (xrgzrx1c): granted on node 12345678")
     assert lines[2].endswith("hello.py (xrgzrx1c): failed (exit_status)")
-    shown = user.run("events", "--json", "--limit", "2", "--kind", "task.finished").lines()
-    assert [each["kind"] for each in shown] == ["attempt.granted", "task.finished"]
+    events = user.run("events", "--json", "--limit", "2", "--kind", "task.finished").lines()
+    assert [line["kind"] for line in events] == ["attempt.granted", "task.finished"]
 
 
 def test_an_empty_list_is_shown_as_empty(user: CommandLine, server: FakeServer) -> None:

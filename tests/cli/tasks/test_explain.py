@@ -12,15 +12,15 @@ from potluck.wire.consumer import Explanation, RefusalCount
 NOW = datetime(2026, 1, 2, 3, 5, tzinfo=UTC)
 
 
-def shown(said: Explanation) -> list[str]:
+def shown(explanation: Explanation) -> list[str]:
     stream = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
-    _show(Pane(stream), said, NOW)
+    _show(Pane(stream), explanation, NOW)
     stream.seek(0)
     return stream.read().splitlines()
 
 
 def test_all_known_facts_are_shown_in_order() -> None:
-    said = Explanation(
+    explanation = Explanation(
         TaskId("task_1"),
         TaskState.QUEUED,
         "12 nodes have their devices in use.",
@@ -31,7 +31,7 @@ def test_all_known_facts_are_shown_in_order() -> None:
         estimated_start=NOW + timedelta(minutes=5),
         basis="a similar task has recently started every 3 s",
     )
-    assert shown(said) == [
+    assert shown(explanation) == [
         "12 nodes have their devices in use.",
         "It is number 4,321 in the queue."
         " It may start in 5 min: a similar task has recently started every 3 s.",
@@ -45,12 +45,14 @@ def test_all_known_facts_are_shown_in_order() -> None:
 
 
 def test_an_explanation_of_a_running_task_is_one_safe_line() -> None:
-    said = Explanation(TaskId("task_1"), TaskState.RUNNING, "It runs on lap\x1b[31mtop.", nodes=0)
-    assert shown(said) == ["It runs on lap�[31mtop."]
+    explanation = Explanation(
+        TaskId("task_1"), TaskState.RUNNING, "It runs on lap\x1b[31mtop.", nodes=0
+    )
+    assert shown(explanation) == ["It runs on lap�[31mtop."]
 
 
 def test_a_guess_that_is_past_is_any_moment() -> None:
-    said = Explanation(
+    explanation = Explanation(
         TaskId("task_1"),
         TaskState.QUEUED,
         "Is in line.",
@@ -58,4 +60,7 @@ def test_a_guess_that_is_past_is_any_moment() -> None:
         position=1,
         estimated_start=NOW - timedelta(seconds=1),
     )
-    assert shown(said) == ["Is in line.", "It is next in the queue. It may start at any moment."]
+    assert shown(explanation) == [
+        "Is in line.",
+        "It is next in the queue. It may start at any moment.",
+    ]

@@ -35,14 +35,14 @@ def test_while_it_uploads_nothing_runs_yet(
 ) -> None:
     server.plays("/v1/uploads", says(Upload("upload_1", len(DATA), 0, False), 201))
     server.plays("/v1/uploads/upload_1/parts/0", BUSY)
-    asked = ("run", "--file", data, "--command", "true")
-    with Terminal(process_user, *asked, kind="xterm-256color") as terminal:
+    arguments = ("run", "--file", data, "--command", "true")
+    with Terminal(process_user, *arguments, kind="xterm-256color") as terminal:
         terminal.until_rows(lambda _: is_asked(server, "/v1/uploads/upload_1/parts/0"))
         terminal.until_row("uploading data.bin: ╌")
         terminal.press(CTRL_C)
-        shown = terminal.until_row("the same command resumes where it stopped.")
+        rows = terminal.until_row("the same command resumes where it stopped.")
         assert terminal.status() == 130
-    assert not any("uploading" in row for row in shown), "nothing is left of the live line"
+    assert not any("uploading" in row for row in rows), "nothing is left of the live line"
     assert not is_asked(server, "/v1/tasks")
 
 
@@ -55,12 +55,14 @@ def test_while_it_downloads_the_task_has_ended(
     server.plays(f"/v1/tasks/{end.id}/follow", streams(state_event(1, end)))
     server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [NamedFile("out.bin", blob)])))
     server.plays(f"/v1/blobs/{blob.sha256}", BUSY)
-    asked = ("run", "-o", tmp_path / "out", "--command", "true")
-    with Terminal(process_user, *asked, kind="xterm-256color", columns=200) as terminal:
+    arguments = ("run", "-o", tmp_path / "out", "--command", "true")
+    with Terminal(process_user, *arguments, kind="xterm-256color", columns=200) as terminal:
         terminal.until_rows(lambda _: is_asked(server, f"/v1/blobs/{blob.sha256}"))
         terminal.press(CTRL_C)
         rows = terminal.until_row("it stopped.")
         assert terminal.status() == 130
-    said = " ".join(" ".join(rows).split())
-    assert f"Interrupted; `potluck result {end.id[-8:]} -o {tmp_path / 'out'}` resumes" in said
-    assert "✓ hello succeeded" in said
+    screen_text = " ".join(" ".join(rows).split())
+    assert (
+        f"Interrupted; `potluck result {end.id[-8:]} -o {tmp_path / 'out'}` resumes" in screen_text
+    )
+    assert "✓ hello succeeded" in screen_text

@@ -95,15 +95,17 @@ def test_a_pattern_names_files_as_the_task_finds_them(
         (tmp_path / name).write_text(name)
     monkeypatch.chdir(tmp_path)
     plain = read_items("data/*.csv")
-    assert [each.value for each in plain] == ["data/a.csv", "data/b.csv"]
-    assert [each.label for each in plain] == ["a.csv", "b.csv"]
+    assert [item.value for item in plain] == ["data/a.csv", "data/b.csv"]
+    assert [item.label for item in plain] == ["a.csv", "b.csv"]
     assert plain[0].fields == {"name": "a.csv", "stem": "a"} and plain[0].file == Path("data/a.csv")
     deep = read_items("data/**/*.csv")
-    assert [each.label for each in deep] == ["data_a.csv", "data_b.csv", "data_deep_a.csv"]
-    away = read_items(str(tmp_path / "data" / "*.csv"))
-    assert [each.value for each in away] == ["a.csv", "b.csv"], "not a path in the task's directory"
+    assert [item.label for item in deep] == ["data_a.csv", "data_b.csv", "data_deep_a.csv"]
+    other_items = read_items(str(tmp_path / "data" / "*.csv"))
+    assert [item.value for item in other_items] == ["a.csv", "b.csv"], (
+        "not a path in the task's directory"
+    )
     monkeypatch.chdir(tmp_path / "data" / "deep")
-    assert [each.value for each in read_items("../*.csv")] == ["a.csv", "b.csv"]
+    assert [item.value for item in read_items("../*.csv")] == ["a.csv", "b.csv"]
 
 
 def test_files_that_would_share_a_label_have_their_numbers(
@@ -113,7 +115,7 @@ def test_files_that_would_share_a_label_have_their_numbers(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     monkeypatch.chdir(tmp_path)
-    assert [each.label for each in read_items("d/**/x.txt")] == ["", ""]
+    assert [item.label for item in read_items("d/**/x.txt")] == ["", ""]
 
 
 def test_what_is_in_the_folder_is_not_sent_twice(tmp_path: Path) -> None:
@@ -122,16 +124,16 @@ def test_what_is_in_the_folder_is_not_sent_twice(tmp_path: Path) -> None:
     for name in ("in/a.csv", "in/b.csv"):
         (tmp_path / name).write_text(name)
     (tmp_path / ".gitignore").write_text("b.csv\n")
-    kept, ignored = read_items(f"{tmp_path}/in/*.csv", None, tmp_path)
-    assert (kept.value, kept.file) == ("in/a.csv", None)
+    included, ignored = read_items(f"{tmp_path}/in/*.csv", None, tmp_path)
+    assert (included.value, included.file) == ("in/a.csv", None)
     assert (ignored.value, ignored.file) == ("b.csv", tmp_path / "in" / "b.csv")
 
 
 def test_few_files_are_shown_and_many_are_packed() -> None:
     files = [InputFile(Path(f"{n}"), f"{n}") for n in range(300)]
     assert add_item_files(RequestInputs(), files[:3]).files == tuple(files[:3])
-    many = add_item_files(RequestInputs(), files)
-    assert (many.files, many.packed) == ((), tuple(files))
+    packed_inputs = add_item_files(RequestInputs(), files)
+    assert (packed_inputs.files, packed_inputs.packed) == ((), tuple(files))
     with pytest.raises(InvalidInput, match="300 files are too many"):
         add_item_files(RequestInputs(Path()), files)
 
@@ -153,13 +155,13 @@ FILLED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "first", "second"), FILLED)
+@pytest.mark.parametrize(("arguments", "first", "second"), FILLED)
 def test_words_are_filled_in(
-    words: tuple[str, ...], first: tuple[str, ...] | None, second: tuple[str, ...] | None
+    arguments: tuple[str, ...], first: tuple[str, ...] | None, second: tuple[str, ...] | None
 ) -> None:
-    found = build_item_inputs(words, ITEMS)
-    assert found[0].arguments == first
-    assert second is None or found[1].arguments == second
+    inputs = build_item_inputs(arguments, ITEMS)
+    assert inputs[0].arguments == first
+    assert second is None or inputs[1].arguments == second
 
 
 def test_variables_need_no_words() -> None:

@@ -30,19 +30,19 @@ def needs(server: FakeServer) -> ScriptMetadata:
 def test_packages_are_named_on_the_command_line(
     user: CommandLine, server: FakeServer, project: Path
 ) -> None:
-    listed = project / "requirements.txt"
+    requirements_file = project / "requirements.txt"
     for option in ("--with", "--dependencies"):
-        words = [option, "numpy>=2", option, "scipy", "--requirements", listed]
-        shown = user.run("run", "--dry-run", *words, project / "train.py")
-        assert shown.status == 0, shown.stderr
+        arguments = [option, "numpy>=2", option, "scipy", "--requirements", requirements_file]
+        result = user.run("run", "--dry-run", *arguments, project / "train.py")
+        assert result.status == 0, result.stderr
         assert needs(server).dependencies == ("numpy>=2", "pandas==3.1.1", "scipy")
 
 
 def test_a_folder_brings_its_own(user: CommandLine, server: FakeServer, project: Path) -> None:
     run = ("run", "--dry-run", "--folder", project)
-    shown = user.run(*run, project / "train.py")
+    result = user.run(*run, project / "train.py")
     assert needs(server).dependencies == ("pandas==3.1.1",)
-    assert "requirements.txt are installed" in " ".join(shown.stderr.split())
+    assert "requirements.txt are installed" in " ".join(result.stderr.split())
     other = project / "other.txt"
     other.write_text("numpy\n")
     user.run(*run, "--requirements", other, project / "train.py")
@@ -58,15 +58,15 @@ def test_a_script_with_a_block_says_itself_what_it_needs(
     assert needs(server).dependencies == ("numpy",)
 
 
-@pytest.mark.parametrize("words", [["--command", "true"], ["--image", "busybox"]])
-def test_programs_and_images_get_no_packages(user: CommandLine, words: list[str]) -> None:
-    shown = user.run("run", "--dry-run", "--with", "numpy", *words)
-    assert shown.status == 64, shown.status
-    assert "for scripts and functions only" in " ".join(shown.stderr.split())
+@pytest.mark.parametrize("arguments", [["--command", "true"], ["--image", "busybox"]])
+def test_programs_and_images_get_no_packages(user: CommandLine, arguments: list[str]) -> None:
+    result = user.run("run", "--dry-run", "--with", "numpy", *arguments)
+    assert result.status == 64, result.status
+    assert "for scripts and functions only" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("package", ["numpy @ https://x.example/n.whl", "--index-url", "./local"])
 def test_only_plain_requirements_are_taken(user: CommandLine, project: Path, package: str) -> None:
-    shown = user.run("run", "--dry-run", f"--with={package}", project / "train.py")
-    assert shown.status != 0
-    assert "is not a plain requirement" in " ".join(shown.stderr.split())
+    result = user.run("run", "--dry-run", f"--with={package}", project / "train.py")
+    assert result.status != 0
+    assert "is not a plain requirement" in " ".join(result.stderr.split())

@@ -65,10 +65,10 @@ def test_invalid_variables_are_refused(pair: str) -> None:
     ],
 )
 def test_devices(gpus: int, kind: DeviceKind | None, needs: tuple[DeviceKind | None, int]) -> None:
-    wanted = build_request(
+    requirements = build_request(
         GOOD.spec, {"gpu": GpuChoice(gpus), "device-kind": kind}, option_name
     ).requirements
-    assert (wanted.device_kind, wanted.device_count) == needs
+    assert (requirements.device_kind, requirements.device_count) == needs
 
 
 def test_gpus_on_a_cpu_contradict() -> None:

@@ -81,10 +81,10 @@ def plays_a_task(server: FakeServer, end: TaskView) -> TaskView:
 def test_output_states_and_exit_status(user: CommandLine, server: FakeServer, script: Path) -> None:
     end = a_task(TaskState.FAILED, exit_code=3, reason=EndReason.EXIT_STATUS)
     plays_a_task(server, end)
-    shown = user.run("run", script)
-    assert shown.status == 3
-    assert shown.stdout == b"\xff\x00out\nno newline"
-    lines = shown.stderr.splitlines()
+    result = user.run("run", script)
+    assert result.status == 3
+    assert result.stdout == b"\xff\x00out\nno newline"
+    lines = result.stderr.splitlines()
     assert lines[0] == "potluck: submitting"
     assert lines[1] == "potluck: queued: No node has a free device."
     assert lines[2:4] == ["potluck: running", "err"]
@@ -103,11 +103,11 @@ def test_a_silent_node_is_shown_with_the_time_of_the_retry(
     server.plays("/v1/tasks", says(running, 201))
     events = (state_event(1, silent), state_event(2, end))
     server.plays(f"/v1/tasks/{end.id}/follow", streams(*events))
-    shown = user.run("run", script)
+    result = user.run("run", script)
     assert (
         f"running on attic (L4): the node has been silent since {since.astimezone():%H:%M:%S};"
         f" unless it answers, the task moves to another node at {until.astimezone():%H:%M:%S}"
-    ) in shown.stderr
+    ) in result.stderr
 
 
 def test_a_failure_with_a_known_cause_says_what_to_do(
@@ -135,10 +135,10 @@ def test_a_directory_that_is_not_empty_is_reported_before_the_work(
     end = a_task(TaskState.SUCCEEDED, exit_code=0)
     plays_a_task(server, end)
     server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [])))
-    shown = user.run("run", "--output", script.parent, script)
-    told = " ".join(shown.stderr.split()).partition("potluck: submitting")[0]
-    assert "is not empty; its files are not replaced by files with other content" in told
-    assert "--overwrite replaces them" in told
+    result = user.run("run", "--output", script.parent, script)
+    message = " ".join(result.stderr.split()).partition("potluck: submitting")[0]
+    assert "is not empty; its files are not replaced by files with other content" in message
+    assert "--overwrite replaces them" in message
 
 
 def test_a_taken_place_changes_no_exit_status_and_overwrite_takes_it(
@@ -146,18 +146,18 @@ def test_a_taken_place_changes_no_exit_status_and_overwrite_takes_it(
 ) -> None:
     end = a_task(TaskState.SUCCEEDED, exit_code=0)
     blob = BlobRef(hashlib.sha256(b"new").hexdigest(), 3)
-    listed = says(TaskFiles(1, [NamedFile("model.pt", blob)]))
+    file_list = says(TaskFiles(1, [NamedFile("model.pt", blob)]))
     (tmp_path / "out").mkdir()
-    mine = tmp_path / "out/model.pt"
-    mine.write_bytes(b"old")
+    model_path = tmp_path / "out/model.pt"
+    model_path.write_bytes(b"old")
     for options, content in ((), b"old"), (("--overwrite",), b"new"):
         plays_a_task(server, end)
-        server.plays(f"/v1/tasks/{end.id}/files", listed)
+        server.plays(f"/v1/tasks/{end.id}/files", file_list)
         server.plays(f"/v1/blobs/{blob.sha256}", Scene(200, b"new"))
-        shown = user.run("run", "-o", tmp_path / "out", *options, script)
-        told = " ".join(shown.stderr.split())
-        assert (shown.status, mine.read_bytes()) == (0, content), told
-        assert ("1 file did not replace what is in" in told) is (content == b"old")
+        result = user.run("run", "-o", tmp_path / "out", *options, script)
+        message = " ".join(result.stderr.split())
+        assert (result.status, model_path.read_bytes()) == (0, content), message
+        assert ("1 file did not replace what is in" in message) is (content == b"old")
     saved = tmp_path / "out" / f"potluck-{end.id[-8:]}" / "model.pt"
     assert saved.read_bytes() == b"new"
 
@@ -171,11 +171,11 @@ def test_a_task_that_no_node_can_take_waits_and_says_why(
         "/v1/tasks/estimate",
         says(Estimate(Outlook.NEVER, "No node has a GPU.", nodes=2, changes=["Ask for a CPU."])),
     )
-    shown = user.run(*command, script)
-    assert shown.status == 0
-    lines = shown.stderr.splitlines()
+    result = user.run(*command, script)
+    assert result.status == 0
+    lines = result.stderr.splitlines()
     assert lines[-3:-1] == ["It waits and cannot start now. No node has a GPU.", "  Ask for a CPU."]
-    assert "potluck explain" in lines[-1] and "background" not in shown.stderr
+    assert "potluck explain" in lines[-1] and "background" not in result.stderr
 
 
 def test_json_is_a_stream_that_ends_with_the_task(
@@ -183,9 +183,9 @@ def test_json_is_a_stream_that_ends_with_the_task(
 ) -> None:
     end = a_task(TaskState.SUCCEEDED, exit_code=0)
     plays_a_task(server, end)
-    shown = user.run("run", "--json", script)
-    assert (shown.status, shown.stderr) == (0, "")
-    lines = shown.lines()
+    result = user.run("run", "--json", script)
+    assert (result.status, result.stderr) == (0, "")
+    lines = result.lines()
     events = [line["event"] for line in lines]
     assert events == ["state", "state", "log", "log", "log", "state", "finished"]
     assert (lines[2]["stream"], lines[2]["text"]) == ("stdout", "�\0out\n")
@@ -198,10 +198,12 @@ def test_the_request_says_what_was_asked_for(
 ) -> None:
     server.plays("/v1/tasks", says(a_task(), 201))
     options = "--gpu 2 --vram 8GB --model RTX* --max-price 1.5 --cores 3 --ram 2GB"
-    more = "--disk 512MB --time 1h --priority 5 --attempts 2 --env A=1 --env B=2 --name n --detach"
+    more_options = (
+        "--disk 512MB --time 1h --priority 5 --attempts 2 --env A=1 --env B=2 --name n --detach"
+    )
     for_it = ["--json", "-x", "--", "--gpu", "9"]
-    shown = user.run("run", *options.split(), *more.split(), script, *for_it)
-    assert shown.status == 0
+    result = user.run("run", *options.split(), *more_options.split(), script, *for_it)
+    assert result.status == 0
     sent = msgspec.json.decode(server.requests[0].body, type=TaskRequest)
     assert isinstance(sent.spec, ScriptSpec)
     assert sent.spec.filename == "job.py"
@@ -221,13 +223,15 @@ def test_the_request_says_when_where_and_how_often(
 ) -> None:
     first = new_task_id()
     server.plays("/v1/tasks", says(TaskPage([a_task(id=first)])), says(a_task(), 201))
-    where = "--gpu 1 --fraction 250m --share --vendor NVIDIA --capability 8.6 --label region=eu"
-    how = "--label fast --min-reliability 0.9 --sandbox kernel --stop-after-silence 2m"
+    device_options = (
+        "--gpu 1 --fraction 250m --share --vendor NVIDIA --capability 8.6 --label region=eu"
+    )
+    node_options = "--label fast --min-reliability 0.9 --sandbox kernel --stop-after-silence 2m"
     when = f"--delay 1h --deadline 2h --expected 5m --after {first[-8:]} --after {first}"
     often = "--array 100 --allow-failures 3 --detach"
-    asked = f"{where} {how} {when} {often}".split()
-    assert user.run("run", *asked, script).status == 0
-    posted = next(each for each in server.requests if each.method == "POST")
+    arguments = f"{device_options} {node_options} {when} {often}".split()
+    assert user.run("run", *arguments, script).status == 0
+    posted = next(request for request in server.requests if request.method == "POST")
     sent = msgspec.json.decode(posted.body, type=TaskRequest)
     needs = sent.requirements
     assert (needs.device_milli, needs.shares_device) == (250, True)
@@ -241,7 +245,7 @@ def test_the_request_says_when_where_and_how_often(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "sentence"),
     [
         ("--fraction 0.5 --gpu 2", "--fraction is a part of one device, and --gpu asks for 2."),
         ("--fraction 1.5", "--fraction '1.5' is not a part of a device."),
@@ -258,11 +262,11 @@ def test_the_request_says_when_where_and_how_often(
     ],
 )
 def test_invalid_options_are_refused(
-    user: CommandLine, server: FakeServer, script: Path, options: str, said: str
+    user: CommandLine, server: FakeServer, script: Path, options: str, sentence: str
 ) -> None:
-    shown = user.run("run", *options.split(), script)
-    assert shown.status == 64
-    assert said in " ".join(shown.stderr.split())
+    result = user.run("run", *options.split(), script)
+    assert result.status == 64
+    assert sentence in " ".join(result.stderr.split())
     assert not server.requests, "nothing was sent"
 
 
@@ -271,7 +275,8 @@ def test_an_array_ends_with_the_items_that_failed(
 ) -> None:
     counts = [(1000, 900, 50, 0), (1000, 0, 960, 21), (1000, 0, 975, 25)]
     running = [
-        a_task(TaskState.RUNNING, items=ItemCounts(*each), phase="running") for each in counts[:2]
+        a_task(TaskState.RUNNING, items=ItemCounts(*item_counts), phase="running")
+        for item_counts in counts[:2]
     ]
     end = a_task(
         TaskState.FAILED,
@@ -284,19 +289,19 @@ def test_an_array_ends_with_the_items_that_failed(
         FailedItem(item, 1, True, AttemptId("attempt_1"), EndReason.EXIT_STATUS, 3)
         for item in range(24)
     ]
-    again = FailedItem(500, 1, False, AttemptId("attempt_1"), EndReason.SIGNAL)
+    second_failure = FailedItem(500, 1, False, AttemptId("attempt_1"), EndReason.SIGNAL)
     last = FailedItem(999, 2, True, AttemptId("attempt_1"), EndReason.MEMORY_LIMIT, None, "too fat")
     server.plays("/v1/tasks", says(running[0], 201))
     events = [state_event(place, task) for place, task in enumerate([*running, end], 1)]
     server.plays(f"/v1/tasks/{end.id}/follow", streams(*events))
     server.plays(
         f"/v1/tasks/{end.id}/items",
-        says(FailedItemPage([*failed[:10], again], 500)),
+        says(FailedItemPage([*failed[:10], second_failure], 500)),
         says(FailedItemPage([*failed[10:], last])),
     )
-    shown = user.run("run", "--array", "1000", script)
-    assert (shown.status, shown.stdout) == (1, b"")
-    lines = shown.stderr.splitlines()
+    run_result = user.run("run", "--array", "1000", script)
+    assert (run_result.status, run_result.stdout) == (1, b"")
+    lines = run_result.stderr.splitlines()
     assert lines[1:3] == [
         "potluck: running: 0 % of 1,000 items",
         "potluck: running: 90 % of 1,000 items",
@@ -310,19 +315,19 @@ def test_an_array_ends_with_the_items_that_failed(
     assert lines[-2].endswith("--item 0` shows the output of an item.")
     assert lines[-1].endswith("shows what its items wrote; --item N shows one of them.")
     server.plays(f"/v1/tasks/{end.id}", says(end))
-    server.plays(f"/v1/tasks/{end.id}/items", says(FailedItemPage([again, last])))
+    server.plays(f"/v1/tasks/{end.id}/items", says(FailedItemPage([second_failure, last])))
     server.plays(f"/v1/tasks/{end.id}/attempts", says(AttemptPage([])))
     result = user.run("result", end.id)
     assert result.stdout == b"", "no attempt wrote anything"
-    *_, why, hint, command = result.stderr.splitlines()
-    assert why.split() == ["999", "2", "too", "fat"]
+    *_, reason_line, hint, command = result.stderr.splitlines()
+    assert reason_line.split() == ["999", "2", "too", "fat"]
     assert hint == "Hint: Request more memory with --ram, such as 4GiB."
     assert "--item 999` shows" in command
     assert "1,000 of 1,000 items, 25 failed" in result.stderr
     as_json = user.run("result", end.id, "--json").lines()[0]
     assert [item["item"] for item in as_json["failed_items"]] == [999]
-    followed = user.run("logs", "-f", end.id)
-    assert followed.status == 64 and "in parallel" in followed.stderr
+    follow_result = user.run("logs", "-f", end.id)
+    assert follow_result.status == 64 and "in parallel" in follow_result.stderr
 
 
 def test_the_first_failed_item_shows_the_end_of_its_stderr(
@@ -337,10 +342,12 @@ def test_the_first_failed_item_shows_the_end_of_its_stderr(
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/items", says(FailedItemPage([bad])))
     server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([])))
-    shown = user.run("result", task.id).stderr
-    assert "it ended with status 1: ModuleNotFoundError: No module named 'yaml'" in shown
-    assert f"The end of item 1's stderr; `potluck logs {task.id[-8:]} --item 1` shows all:" in shown
-    assert "  Traceback:\n" in shown and '["pyyaml"]' in shown
+    stderr = user.run("result", task.id).stderr
+    assert "it ended with status 1: ModuleNotFoundError: No module named 'yaml'" in stderr
+    assert (
+        f"The end of item 1's stderr; `potluck logs {task.id[-8:]} --item 1` shows all:" in stderr
+    )
+    assert "  Traceback:\n" in stderr and '["pyyaml"]' in stderr
 
 
 def test_an_item_has_a_result_of_its_own(user: CommandLine, server: FakeServer) -> None:
@@ -370,14 +377,14 @@ def test_an_item_has_a_result_of_its_own(user: CommandLine, server: FakeServer) 
     failed = result_of(1)
     assert failed.stdout == b"out 1\n"
     assert "exit status 3: luck" in failed.stderr and "  no\n  luck\n" in failed.stderr
-    (answer,) = result_of(1, "--json").lines()
-    assert (answer["state"], answer["stdout"], answer["failures"]) == ("failed", "out 1\n", 2)
+    (document,) = result_of(1, "--json").lines()
+    assert (document["state"], document["stdout"], document["failures"]) == ("failed", "out 1\n", 2)
     assert "Its items are 0 to 2." in result_of(3).stderr
     assert result_of(1, "-o", "somewhere").status == 64
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("command_words", "passed_options"),
     [
         (["SCRIPT", "--dry-run", "--epochs"], "--dry-run is"),
         (["SCRIPT", "--gpu", "--json"], "--gpu, --json are"),
@@ -386,16 +393,20 @@ def test_an_item_has_a_result_of_its_own(user: CommandLine, server: FakeServer) 
     ],
 )
 def test_options_after_the_script_are_the_scripts_with_a_warning(
-    user: CommandLine, server: FakeServer, script: Path, words: list[str], meant: str
+    user: CommandLine,
+    server: FakeServer,
+    script: Path,
+    command_words: list[str],
+    passed_options: str,
 ) -> None:
     plays_a_task(server, a_task(TaskState.SUCCEEDED, exit_code=0))
-    shown = user.run("run", *(str(script) if word == "SCRIPT" else word for word in words))
-    warning = f"potluck: {meant} passed to {script}; options for Potluck go before it."
-    told = " ".join(shown.stderr.split())
-    assert (warning in told) == bool(meant)
-    assert meant or "options for Potluck" not in told
+    result = user.run("run", *(str(script) if word == "SCRIPT" else word for word in command_words))
+    warning = f"potluck: {passed_options} passed to {script}; options for Potluck go before it."
+    message = " ".join(result.stderr.split())
+    assert (warning in message) == bool(passed_options)
+    assert passed_options or "options for Potluck" not in message
     (sent,) = [call for call in server.requests if call.method == "POST"]
-    arguments = words[words.index("SCRIPT") + 1 :]
+    arguments = command_words[command_words.index("SCRIPT") + 1 :]
     spec = msgspec.json.decode(sent.body)["spec"]
     assert spec["arguments"] == arguments, "nothing is taken from the script"
 
@@ -449,9 +460,9 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
 
-    def wait_for(self, words: str) -> None:
+    def wait_for(self, text: str) -> None:
         deadline = time.monotonic() + 30
-        while words not in self.seen:
+        while text not in self.seen:
             assert time.monotonic() < deadline, self.seen
             self.seen += os.read(self._descriptor, 65_536).decode("utf-8", "replace")
 
@@ -476,19 +487,19 @@ os.execv(sys.argv[1], sys.argv[1:])
 def terminal(
     user: CommandLine, *arguments: str | Path
 ) -> Iterator[tuple[Terminal, "subprocess.Popen[bytes]"]]:
-    ours, theirs = pty.openpty()
+    controller_fd, terminal_fd = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", _TAKE_TERMINAL, *potluck(*arguments)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=terminal_fd,
+        stdout=terminal_fd,
+        stderr=terminal_fd,
         env={**user.variables, "TERM": "xterm", "COLUMNS": "80"},
     )
-    os.close(theirs)
+    os.close(terminal_fd)
     try:
-        yield Terminal(ours), process
+        yield Terminal(controller_fd), process
     finally:
-        os.close(ours)
+        os.close(controller_fd)
         process.kill()
         process.wait()
 
@@ -497,7 +508,7 @@ QUESTION = "[d]etach and let it run, [c]ancel it (or Ctrl-C again), Enter to con
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "cancelled", "words"),
+    ("reply", "status", "cancelled", "question"),
     [
         ("d\n", 0, False, "It continues in the background"),
         ("c\n", 130, True, "hello cancelled"),
@@ -509,18 +520,18 @@ def test_ctrl_c_in_a_terminal_asks(
     process_user: CommandLine,
     server: FakeServer,
     script: Path,
-    answer: str,
+    reply: str,
     status: int,
     cancelled: bool,
-    words: str,
+    question: str,
 ) -> None:
     plays_an_endless_task(server)
     with terminal(process_user, "run", script) as (person, process):
         person.wait_for("working")
         person.type("\x03")
         person.wait_for(QUESTION)
-        person.type(answer)
-        person.wait_for(words)
+        person.type(reply)
+        person.wait_for(question)
         person.wait_for_end()
         assert process.wait(30) == status
     assert was_cancelled(server) == cancelled

@@ -37,18 +37,18 @@ def takes_tasks(server: FakeServer) -> None:
 
 def sent(server: FakeServer, kind: type[T]) -> tuple[TaskRequest, T]:
     """The last request for a task, and what it is made of."""
-    bodies = [each.body for each in server.requests if each.path == "/v1/tasks"]
+    bodies = [request.body for request in server.requests if request.path == "/v1/tasks"]
     request = msgspec.json.decode(bodies[-1], type=TaskRequest)
     assert isinstance(request.spec, kind)
     return request, request.spec
 
 
-def refused(user: CommandLine, server: FakeServer, *words: str | Path) -> str:
+def refused(user: CommandLine, server: FakeServer, *arguments: str | Path) -> str:
     """What a person is told, and that the server was not even asked."""
-    shown = user.run("run", *words)
-    assert shown.status == 64, shown.stderr
+    result = user.run("run", *arguments)
+    assert result.status == 64, result.stderr
     assert not server.requests
-    return " ".join(shown.stderr.split())
+    return " ".join(result.stderr.split())
 
 
 def takes_uploads(server: FakeServer, part_bytes: int = 2**20) -> None:
@@ -64,21 +64,21 @@ def test_a_command(user: CommandLine, server: FakeServer) -> None:
     assert (spec.command, spec.environment) == (("nvidia-smi", "-L"), {"A": "1"})
 
 
-@pytest.mark.parametrize("words", [("run", "-d"), ("submit",)], ids=["run", "submit"])
+@pytest.mark.parametrize("arguments", [("run", "-d"), ("submit",)], ids=["run", "submit"])
 def test_stdin_is_sent_as_an_input(
-    user: CommandLine, server: FakeServer, words: tuple[str, ...]
+    user: CommandLine, server: FakeServer, arguments: tuple[str, ...]
 ) -> None:
     takes_uploads(server)
-    ended = user.run(*words, "-i", "--command", "cat", stdin=b"Bob\n")
-    assert ended.status == 0, ended.stderr
+    result = user.run(*arguments, "-i", "--command", "cat", stdin=b"Bob\n")
+    assert result.status == 0, result.stderr
     blob = BlobRef(hashlib.sha256(b"Bob\n").hexdigest(), 4)
     assert sent(server, CommandSpec)[1].stdin == blob
 
 
 def test_stdin_that_is_not_sent_is_mentioned(process_user: CommandLine, server: FakeServer) -> None:
     user = process_user
-    ended = user.run("run", "-d", "--command", "cat", stdin=b"Bob\n")
-    assert (ended.status, ended.stderr.count("--stdin (-i)")) == (0, 1), ended.stderr
+    result = user.run("run", "-d", "--command", "cat", stdin=b"Bob\n")
+    assert (result.status, result.stderr.count("--stdin (-i)")) == (0, 1), result.stderr
     assert sent(server, CommandSpec)[1].stdin is None
     assert "--stdin" not in user.run("run", "-d", "--command", "cat").stderr, "nothing was piped in"
     assert "--stdin" not in user.run("run", "-d", "-", stdin=b"print(1)").stderr, "it is the script"
@@ -87,7 +87,7 @@ def test_stdin_that_is_not_sent_is_mentioned(process_user: CommandLine, server: 
 def test_a_pipe_that_stays_open_is_not_waited_for(user: CommandLine, server: FakeServer) -> None:
     waiting, writer = os.pipe()
     try:
-        ended = subprocess.run(
+        process = subprocess.run(
             potluck("run", "-d", "--command", "cat"),
             stdin=waiting,
             capture_output=True,
@@ -97,15 +97,15 @@ def test_a_pipe_that_stays_open_is_not_waited_for(user: CommandLine, server: Fak
     finally:
         os.close(waiting)
         os.close(writer)
-    assert ended.returncode == 0 and b"--stdin" not in ended.stderr
+    assert process.returncode == 0 and b"--stdin" not in process.stderr
 
 
 def test_stdin_has_a_limit(
     user: CommandLine, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("potluck.cli.request.inputs.MOST_STDIN_BYTES", 2**20)
-    ended = user.run("run", "-i", "--command", "cat", stdin=bytes(2**20 + 1))
-    assert ended.status != 0 and "1 MiB" in ended.stderr and "--file" in ended.stderr
+    result = user.run("run", "-i", "--command", "cat", stdin=bytes(2**20 + 1))
+    assert result.status != 0 and "1 MiB" in result.stderr and "--file" in result.stderr
     assert not server.requests
 
 
@@ -113,8 +113,8 @@ def test_stdin_is_not_for_many_items_nor_for_a_script_that_is_read_from_it(
     user: CommandLine, server: FakeServer, tmp_path: Path
 ) -> None:
     (tmp_path / "items").write_text("1\n2\n")
-    ended = user.run("map", "-i", "--command", tmp_path / "items", "echo", stdin=b"Bob\n")
-    assert ended.status == 64 and "--file" in ended.stderr and not server.requests
+    result = user.run("map", "-i", "--command", tmp_path / "items", "echo", stdin=b"Bob\n")
+    assert result.status == 64 and "--file" in result.stderr and not server.requests
     assert "--file" in refused(user, server, "-i", "--array", "2", "--command", "cat")
     assert "Name a file" in refused(user, server, "-i", "-")
 
@@ -130,8 +130,8 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
     user: CommandLine, server: FakeServer
 ) -> None:
     server.plays("/v1/uploads", says(Upload("", 2**20, 0, True)))
-    chosen = ("--template", "mandelbrot", "-p", "width=64", "--time", "5m", "--detach")
-    assert user.run("run", *chosen).status == 0
+    arguments = ("--template", "mandelbrot", "-p", "width=64", "--time", "5m", "--detach")
+    assert user.run("run", *arguments).status == 0
     request, spec = sent(server, ScriptSpec)
     assert (request.name, spec.filename) == ("mandelbrot", "draw.py")
     assert (request.limits.run_seconds, request.requirements.memory_bytes) == (300, 2**30)
@@ -145,7 +145,7 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "sentence"),
     [
         ("--command", "There is nothing to run."),
         ("", "No script is named."),
@@ -175,18 +175,18 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
     ],
 )
 def test_contradicting_options_are_refused(
-    user: CommandLine, server: FakeServer, words: str, said: str
+    user: CommandLine, server: FakeServer, arguments: str, sentence: str
 ) -> None:
-    shown = user.run("run", *words.split())
-    assert shown.status in (64, 78), shown.stderr
-    assert said in " ".join(shown.stderr.split())
+    result = user.run("run", *arguments.split())
+    assert result.status in (64, 78), result.stderr
+    assert sentence in " ".join(result.stderr.split())
     assert not server.requests, "the server was not even asked"
 
 
 def test_an_invalid_template_is_reported_to_programs_too(user: CommandLine) -> None:
-    shown = user.run("run", "--json", "--template", "mandelbort")
-    assert shown.status == 66
-    assert shown.lines()[-1]["error"]["code"] == "not_found"
+    result = user.run("run", "--json", "--template", "mandelbort")
+    assert result.status == 66
+    assert result.lines()[-1]["error"]["code"] == "not_found"
 
 
 def test_files_go_along_and_are_found_under_their_names(
@@ -195,17 +195,17 @@ def test_files_go_along_and_are_found_under_their_names(
     takes_uploads(server)
     data = tmp_path / "data.csv"
     data.write_bytes(b"1,2\n")
-    shown = user.run("run", "-d", "--json", "--file", f"{data}:in/train.csv", "--command", "wc")
+    result = user.run("run", "-d", "--json", "--file", f"{data}:in/train.csv", "--command", "wc")
     blob = BlobRef(hashlib.sha256(b"1,2\n").hexdigest(), 4)
-    assert shown.status == 0, shown.stderr
-    assert shown.lines()[0] == {
+    assert result.status == 0, result.stderr
+    assert result.lines()[0] == {
         "event": "uploaded",
         "source": str(data),
         "sha256": blob.sha256,
         "size_bytes": 4,
     }
-    begun = msgspec.json.decode(server.requests[0].body, type=BeginUpload)
-    assert begun.blob == blob
+    upload_request = msgspec.json.decode(server.requests[0].body, type=BeginUpload)
+    assert upload_request.blob == blob
     assert server.requests[1].body == b"1,2\n"
     assert sent(server, CommandSpec)[1].files == (NamedFile("in/train.csv", blob),)
 
@@ -235,15 +235,15 @@ def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
     user: CommandLine, server: FakeServer, tmp_path: Path
 ) -> None:
     parts, size = 40, 2**18
-    uploads = [Upload("upload_1", size, done, False) for done in range(parts + 1)]
+    uploads = [Upload("upload_1", size, number, False) for number in range(parts + 1)]
     server.plays("/v1/uploads", says(uploads[0], 201))
     for number in range(parts):
         server.plays(f"/v1/uploads/upload_1/parts/{number}", says(uploads[number + 1]))
     server.plays("/v1/uploads/upload_1/finish", says(Upload("upload_1", size, parts, True)))
     large = tmp_path / "large.bin"
     large.write_bytes(bytes(parts * size))
-    shown = user.run("run", "-d", "--file", large, "--command", "true")
-    lines = shown.stderr.splitlines()
+    result = user.run("run", "-d", "--file", large, "--command", "true")
+    lines = result.stderr.splitlines()
     assert lines[:3] == [
         "potluck: reading large.bin",
         "potluck: uploading large.bin: 0 % of 10 MiB",
@@ -253,7 +253,7 @@ def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "sentence"),
     [
         (
             "/v1/uploads/upload_1/parts/0",
@@ -263,7 +263,7 @@ def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
     ],
 )
 def test_an_early_interrupt_reports_what_was_not_done(
-    process_user: CommandLine, server: FakeServer, tmp_path: Path, path: str, told: str
+    process_user: CommandLine, server: FakeServer, tmp_path: Path, path: str, sentence: str
 ) -> None:
     takes_uploads(server)
     server.plays(path, Scene(503, headers={"Retry-After": "30"}))
@@ -272,15 +272,15 @@ def test_an_early_interrupt_reports_what_was_not_done(
     with process_user.start("run", "--file", data, "--command", "true") as running:
         await_true(lambda: server.requests[-1:] and server.requests[-1].path == path, "it waits")
         running.send_signal(signal.SIGINT)
-        _, shown = running.communicate(timeout=30)
+        _, stderr = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert told in shown.decode()
+    assert sentence in stderr.decode()
 
 
 def test_secrets_come_from_the_environment(user: CommandLine, server: FakeServer) -> None:
     user.variables |= {"API_TOKEN": "hush hush"}
-    asked = ("--secret", "API_TOKEN", "--trust", ANN, "--trust", BEN)
-    assert user.run("run", "-d", *asked, "--command", "env").status == 0
+    arguments = ("--secret", "API_TOKEN", "--trust", ANN, "--trust", BEN)
+    assert user.run("run", "-d", *arguments, "--command", "env").status == 0
     request, spec = sent(server, CommandSpec)
     assert (request.secrets, request.trust) == ({"API_TOKEN": "hush hush"}, (ANN, BEN))
     assert not request.secrets_to_strangers
@@ -297,11 +297,11 @@ def test_secrets_come_from_the_environment(user: CommandLine, server: FakeServer
 def test_a_secret_on_the_command_line_is_spoken_about(
     user: CommandLine, server: FakeServer
 ) -> None:
-    shown = user.run("run", "-d", "--secret", "KEY=a=b", "--command", "env")
+    result = user.run("run", "-d", "--secret", "KEY=a=b", "--command", "env")
     assert sent(server, CommandSpec)[0].secrets == {"KEY": "a=b"}
-    assert "KEY has fewer than 6 characters, so it is not" in shown.stderr
-    assert "other users of this machine can see KEY" in shown.stderr
-    assert "a=b" not in shown.stderr
+    assert "KEY has fewer than 6 characters, so it is not" in result.stderr
+    assert "other users of this machine can see KEY" in result.stderr
+    assert "a=b" not in result.stderr
 
 
 def test_a_secret_is_prompted_for_without_echo(
@@ -316,9 +316,9 @@ def test_a_secret_is_prompted_for_without_echo(
 
 def test_a_secret_that_is_no_text_is_not_shown(user: CommandLine, server: FakeServer) -> None:
     user.variables |= {"TOKEN": "hush\udcff"}
-    told = refused(user, server, "--secret", "TOKEN", "--command", "env")
-    assert "The secret TOKEN is not valid UTF-8." in told
-    assert "hush" not in told
+    message = refused(user, server, "--secret", "TOKEN", "--command", "env")
+    assert "The secret TOKEN is not valid UTF-8." in message
+    assert "hush" not in message
 
 
 def test_only_on_nodes_of_these_owners(user: CommandLine, server: FakeServer) -> None:
@@ -333,13 +333,15 @@ def test_what_it_left_is_brought_at_the_end(
 ) -> None:
     end = a_task(TaskState.SUCCEEDED, exit_code=0)
     picture = b"\x89PNG"
-    left = NamedFile("pictures/1.png", BlobRef(hashlib.sha256(picture).hexdigest(), len(picture)))
+    named_file = NamedFile(
+        "pictures/1.png", BlobRef(hashlib.sha256(picture).hexdigest(), len(picture))
+    )
     server.plays("/v1/tasks", says(end, 201))
     server.plays(f"/v1/tasks/{end.id}/follow", streams(state_event(1, end)))
-    server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [left])))
-    server.plays(f"/v1/blobs/{left.blob.sha256}", Scene(200, picture))
-    shown = user.run("run", "-o", tmp_path / "out", "--command", "draw")
-    assert (shown.status, shown.stderr.splitlines()[-1]) == (
+    server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [named_file])))
+    server.plays(f"/v1/blobs/{named_file.blob.sha256}", Scene(200, picture))
+    result = user.run("run", "-o", tmp_path / "out", "--command", "draw")
+    assert (result.status, result.stderr.splitlines()[-1]) == (
         0,
         f"1 file, 4 B in {tmp_path}/out, checked",
     )
@@ -350,24 +352,24 @@ def test_what_it_left_is_brought_at_the_end(
     server.plays(f"/v1/tasks/{end.id}", says(end))
     server.plays(f"/v1/tasks/{end.id}/logs", Scene(404))
     server.plays("/v1/tasks", says(TaskPage([end])))
-    listed = user.run("files")
-    assert listed.stdout.decode().splitlines()[1].split() == [
-        *("pictures/1.png", "4", "B", left.blob.sha256[:16])
+    files_result = user.run("files")
+    assert files_result.stdout.decode().splitlines()[1].split() == [
+        *("pictures/1.png", "4", "B", named_file.blob.sha256[:16])
     ]
-    told = f"1 file, 4 B of attempt 1. `potluck result {end.id[-8:]} -o DIR` downloads them.\n"
-    assert listed.stderr == told
-    of_an_array = TaskFiles(None, [left], kept_until=datetime(2126, 12, 16, 12, tzinfo=UTC))
+    summary = f"1 file, 4 B of attempt 1. `potluck result {end.id[-8:]} -o DIR` downloads them.\n"
+    assert files_result.stderr == summary
+    of_an_array = TaskFiles(None, [named_file], kept_until=datetime(2126, 12, 16, 12, tzinfo=UTC))
     server.plays(f"/v1/tasks/{end.id}/files", says(of_an_array))
     assert user.run("files").stderr.startswith("1 file, 4 B, kept until 2126-12-16. ")
 
 
 def test_templates_are_listed_and_described(user: CommandLine) -> None:
-    listed = user.run("templates").stdout.decode()
-    assert "mandelbrot" in listed and "k-means" in listed
-    (told,) = user.run("templates", "--json").lines()
-    names = [each["name"] for each in told["templates"]]
+    listing = user.run("templates").stdout.decode()
+    assert "mandelbrot" in listing and "k-means" in listing
+    (document,) = user.run("templates", "--json").lines()
+    names = [template["name"] for template in document["templates"]]
     assert names == sorted(names)
-    about = user.run("templates", "mandelbrot").stdout.decode()
-    assert "potluck run --template mandelbrot -p width=1200" in about
-    (told,) = user.run("templates", "mandelbrot", "--json").lines()
-    assert told["parameters"]["width"]["default"] == 1200
+    output = user.run("templates", "mandelbrot").stdout.decode()
+    assert "potluck run --template mandelbrot -p width=1200" in output
+    (document,) = user.run("templates", "mandelbrot", "--json").lines()
+    assert document["parameters"]["width"]["default"] == 1200

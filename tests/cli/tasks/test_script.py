@@ -17,7 +17,7 @@ def test_name_and_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "error", "words"),
+    ("content", "error", "sentence"),
     [
         (b"", InvalidInput, "is empty"),
         (b" \n", InvalidInput, "is empty"),
@@ -29,11 +29,11 @@ def test_name_and_source(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_scripts_are_refused(
-    tmp_path: Path, content: bytes, error: type[PotluckError], words: str
+    tmp_path: Path, content: bytes, error: type[PotluckError], sentence: str
 ) -> None:
     script = tmp_path / "script.py"
     script.write_bytes(content)
-    with pytest.raises(error, match=words) as raised:
+    with pytest.raises(error, match=sentence) as raised:
         read_script(str(script))
     assert raised.value.hint
 
@@ -46,11 +46,11 @@ def test_the_largest_script_passes(tmp_path: Path) -> None:
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for path, words in [
+    for path, sentence in [
         (tmp_path, "is a directory"),
         (tmp_path / "missing.py", "There is no file"),
         (tmp_path / "pipe", "not a regular file"),
         (tmp_path / ("x" * 300), "cannot be read"),
     ]:
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInput, match=sentence):
             read_script(str(path))

@@ -48,19 +48,24 @@ def shown_of(user: CommandLine, server: FakeServer, task: TaskView, *options: st
 
 
 def test_a_task_that_runs(user: CommandLine, server: FakeServer) -> None:
-    lost = an_attempt(1, state=AttemptState.LOST, reason=EndReason.NODE_LEFT, finished_at=ago())
+    lost_attempt = an_attempt(
+        1, state=AttemptState.LOST, reason=EndReason.NODE_LEFT, finished_at=ago()
+    )
     task = a_task(
         TaskState.RUNNING,
         created_at=ago(hours=3, seconds=5),
         started_at=ago(hours=2, seconds=20),
-        attempts=[lost, an_attempt(2, started_at=ago(minutes=4, seconds=1), is_on_own_node=True)],
+        attempts=[
+            lost_attempt,
+            an_attempt(2, started_at=ago(minutes=4, seconds=1), is_on_own_node=True),
+        ],
         attempt_count=2,
         charge_micro=20_000,
     )
-    shown = shown_of(user, server, task)
-    assert shown.status == 0
+    result = shown_of(user, server, task)
+    assert result.status == 0
     end = task.id[-8:]
-    assert shown.stdout.decode().splitlines() == [
+    assert result.stdout.decode().splitlines() == [
         f"hello {task.id}",
         "state      running",
         "where      attic (RTX 4090)",
@@ -89,25 +94,25 @@ def test_a_failed_task_shows_the_end_of_its_stderr_and_what_to_do(
         last_lines="\n".join(f"line {number}" for number in range(11, 20))
         + "\n\x1b]52;c;x\x07ModuleNotFoundError: No module named 'yaml'",
     )
-    shown = shown_of(user, server, task).stdout.decode()
+    output = shown_of(user, server, task).stdout.decode()
     end = task.id[-8:]
-    lines = shown.splitlines()
-    at = lines.index(f"The end of its stderr; `potluck logs {end}` shows all:")
-    assert lines[at + 1 : at + 10] == [f"  line {number}" for number in range(11, 20)]
-    assert lines[at + 10].endswith("ModuleNotFoundError: No module named 'yaml'")
-    assert "\x1b" not in shown
-    (why,) = (line for line in lines if line.startswith("why "))
-    assert why.endswith("ModuleNotFoundError: No module named 'yaml'")
+    lines = output.splitlines()
+    index = lines.index(f"The end of its stderr; `potluck logs {end}` shows all:")
+    assert lines[index + 1 : index + 10] == [f"  line {number}" for number in range(11, 20)]
+    assert lines[index + 10].endswith("ModuleNotFoundError: No module named 'yaml'")
+    assert "\x1b" not in output
+    (reason_line,) = (line for line in lines if line.startswith("why "))
+    assert reason_line.endswith("ModuleNotFoundError: No module named 'yaml'")
     assert (
-        lines[at + 11].startswith("Hint: Run it with --with pyyaml")
-        and '["pyyaml"]' in lines[at + 11]
+        lines[index + 11].startswith("Hint: Run it with --with pyyaml")
+        and '["pyyaml"]' in lines[index + 11]
     )
-    (answer,) = shown_of(user, server, task, "--json").lines()
-    assert answer["stderr_tail"][0] == "line 11" and '["pyyaml"]' in answer["hint"]
+    (document,) = shown_of(user, server, task, "--json").lines()
+    assert document["stderr_tail"][0] == "line 11" and '["pyyaml"]' in document["hint"]
 
 
 @pytest.mark.parametrize(
-    ("own", "shown"),
+    ("own_attempts", "explanation"),
     [
         ((20_000,), "paid to yourself: your own device has a price, and your balance is the same"),
         ((5_000, 0), "of which you paid 0.005 credits to yourself (your own device)"),
@@ -115,11 +120,11 @@ def test_a_failed_task_shows_the_end_of_its_stderr_and_what_to_do(
     ],
 )
 def test_the_price_of_an_own_device_is_explained(
-    user: CommandLine, server: FakeServer, own: tuple[int, ...], shown: str
+    user: CommandLine, server: FakeServer, own_attempts: tuple[int, ...], explanation: str
 ) -> None:
     attempts = [
         an_attempt(number, charge_micro=charge, is_on_own_node=True)
-        for number, charge in enumerate(own, 1)
+        for number, charge in enumerate(own_attempts, 1)
     ]
     task = a_task(TaskState.SUCCEEDED, attempts=attempts, charge_micro=20_000)
     (cost,) = (
@@ -127,13 +132,13 @@ def test_the_price_of_an_own_device_is_explained(
         for line in shown_of(user, server, task).stdout.decode().splitlines()
         if line.startswith("cost")
     )
-    assert cost == ", ".join(filter(None, ("cost       0.02 credits", shown)))
+    assert cost == ", ".join(filter(None, ("cost       0.02 credits", explanation)))
 
 
 def test_a_task_that_waits_says_why_and_until_when(user: CommandLine, server: FakeServer) -> None:
     task = a_task(created_at=ago(seconds=3))
-    said = Explanation(task.id, task.state, "1 node has its devices in use.", 1, position=1)
-    server.plays(f"/v1/tasks/{task.id}/explain", says(said))
+    explanation = Explanation(task.id, task.state, "1 node has its devices in use.", 1, position=1)
+    server.plays(f"/v1/tasks/{task.id}/explain", says(explanation))
     lines = shown_of(user, server, task).stdout.decode().splitlines()
     assert lines[1:5] == [
         "state      queued",
@@ -141,8 +146,8 @@ def test_a_task_that_waits_says_why_and_until_when(user: CommandLine, server: Fa
         "starts     It is next in the queue.",
         "submitted  3 s ago",
     ]
-    (told,) = shown_of(user, server, task, "--json").lines()
-    assert (told["state"], told["explanation"]["position"]) == ("queued", 1)
+    (document,) = shown_of(user, server, task, "--json").lines()
+    assert (document["state"], document["explanation"]["position"]) == ("queued", 1)
 
 
 def test_an_array_that_failed_can_be_tried_again(user: CommandLine, server: FakeServer) -> None:
@@ -166,24 +171,26 @@ def test_an_item_is_retried_with_its_array(user: CommandLine, server: FakeServer
     task = a_task(TaskState.FAILED, reason=EndReason.EXIT_STATUS, exit_code=1)
     item = replace(task, id=TaskId(f"{task.id}#3"))
     server.plays(f"/v1/tasks/{task.id}%233", says(item))
-    shown = user.run("status", item.id).stdout.decode()
-    assert f"potluck retry {task.id[-8:]} " in shown, shown
-    assert f"potluck logs {task.id[-8:]}#3" in shown
+    output = user.run("status", item.id).stdout.decode()
+    assert f"potluck retry {task.id[-8:]} " in output, output
+    assert f"potluck logs {task.id[-8:]}#3" in output
 
 
 def test_a_call_is_retried_by_itself_and_does_not_take_the_end_of_others(
     user: CommandLine, server: FakeServer
 ) -> None:
-    ended = [
+    attempts = [
         an_attempt(1, state=AttemptState.SUCCEEDED, reason=EndReason.COMPLETED, finished_at=ago()),
         an_attempt(2, state=AttemptState.FAILED, reason=EndReason.EXCEPTION, finished_at=ago()),
     ]
-    task = a_task(TaskState.FAILED, attempts=ended, attempt_count=2, is_stream=True)
+    task = a_task(TaskState.FAILED, attempts=attempts, attempt_count=2, is_stream=True)
     call = replace(task, id=TaskId(f"{task.id}#3"))
     server.plays(f"/v1/tasks/{task.id}%233", says(call))
-    shown = user.run("status", call.id).stdout.decode()
-    assert f"potluck retry {task.id[-8:]}#3 " in shown, shown
-    assert "attempts   2 had it among their items\n" in shown and "1 succeeded" not in shown, shown
+    output = user.run("status", call.id).stdout.decode()
+    assert f"potluck retry {task.id[-8:]}#3 " in output, output
+    assert "attempts   2 had it among their items\n" in output and "1 succeeded" not in output, (
+        output
+    )
 
 
 def test_watching_ends_with_the_task(
@@ -191,21 +198,21 @@ def test_watching_ends_with_the_task(
 ) -> None:
     monkeypatch.setattr("potluck.cli.tasks.status._WATCH_SECONDS", 0.01)
     task = a_task(TaskState.RUNNING, attempts=[an_attempt()])
-    over = replace(task, state=TaskState.SUCCEEDED, phase="succeeded")
-    server.plays(f"/v1/tasks/{task.id}", says(task), says(task), says(over))
-    shown = user.run("status", task.id, "--watch", "--json")
-    assert [line["state"] for line in shown.lines()] == ["running", "running", "succeeded"]
+    ended_task = replace(task, state=TaskState.SUCCEEDED, phase="succeeded")
+    server.plays(f"/v1/tasks/{task.id}", says(task), says(task), says(ended_task))
+    result = user.run("status", task.id, "--watch", "--json")
+    assert [line["state"] for line in result.lines()] == ["running", "running", "succeeded"]
 
 
 def test_retry_shows_the_new_id(user: CommandLine, server: FakeServer) -> None:
     old = a_task(TaskState.FAILED)
     new = a_task(retry_of=old.id, items=ItemCounts(10, 2, 8, 0))
     server.plays(f"/v1/tasks/{old.id}/retry", says(new, 201))
-    shown = user.run("retry", old.id, "--all")
-    assert (shown.status, shown.stdout.decode()) == (0, f"{new.id}\n")
+    result = user.run("retry", old.id, "--all")
+    assert (result.status, result.stdout.decode()) == (0, f"{new.id}\n")
     assert (
         f"Running 2 items of 10 again; the results of the others are with {old.id[-8:]}"
-        in shown.stderr
+        in result.stderr
     )
     (sent,) = server.requests
     assert sent.headers["Idempotency-Key"]
@@ -214,9 +221,9 @@ def test_retry_shows_the_new_id(user: CommandLine, server: FakeServer) -> None:
 
 def test_retry_can_be_watched(user: CommandLine, server: FakeServer) -> None:
     old, new = a_task(TaskState.FAILED), a_task()
-    over = replace(new, state=TaskState.FAILED, exit_code=3, phase="failed")
+    ended_task = replace(new, state=TaskState.FAILED, exit_code=3, phase="failed")
     server.plays(f"/v1/tasks/{old.id}/retry", says(new, 201))
-    server.plays(f"/v1/tasks/{new.id}/follow", streams(state_event(1, over)))
+    server.plays(f"/v1/tasks/{new.id}/follow", streams(state_event(1, ended_task)))
     assert user.run("retry", old.id, "-f").status == 3
 
 
@@ -224,10 +231,10 @@ def test_secrets_are_given_again(
     user: CommandLine, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = a_task(TaskState.FAILED)
-    why = InvalidInput("task_1 had a secret, forgotten when it ended.", "Give them again.")
-    server.plays(f"/v1/tasks/{task.id}/retry", refuses(why), says(a_task(), 201))
-    refused = user.run("retry", task.id)
-    assert refused.status == 64 and "forgotten when it ended" in refused.stderr
+    refusal = InvalidInput("task_1 had a secret, forgotten when it ended.", "Give them again.")
+    server.plays(f"/v1/tasks/{task.id}/retry", refuses(refusal), says(a_task(), 201))
+    result = user.run("retry", task.id)
+    assert result.status == 64 and "forgotten when it ended" in result.stderr
     user.variables["API_TOKEN"] = "long enough"
     assert user.run("retry", task.id, "--secret", "API_TOKEN").status == 0
     sent = msgspec.json.decode(server.requests[-1].body, type=RetryTask)
@@ -237,7 +244,7 @@ def test_secrets_are_given_again(
 def test_what_has_not_ended_is_refused(user: CommandLine, server: FakeServer) -> None:
     task = a_task()
     server.plays("/v1/tasks", says(TaskPage([task])))
-    why = Conflict("It has not ended yet: it is queued.", "Wait for its end.")
-    server.plays(f"/v1/tasks/{task.id}/retry", refuses(why))
-    shown = user.run("retry", task.id[-8:])
-    assert shown.status != 0 and "Wait for its end" in shown.stderr
+    refusal = Conflict("It has not ended yet: it is queued.", "Wait for its end.")
+    server.plays(f"/v1/tasks/{task.id}/retry", refuses(refusal))
+    result = user.run("retry", task.id[-8:])
+    assert result.status != 0 and "Wait for its end" in result.stderr

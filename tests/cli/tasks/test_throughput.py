@@ -14,17 +14,17 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("done", "words"), ROWS)
-def test_words(done: list[int], words: str) -> None:
-    seconds = iter(range(len(done)))
+@pytest.mark.parametrize(("counts", "expected"), ROWS)
+def test_words(counts: list[int], expected: str) -> None:
+    seconds = iter(range(len(counts)))
     pace = Throughput(lambda: float(next(seconds)))
-    told = [pace.update(ItemCounts(1000, 1000 - each, each, 0)) for each in done]
-    assert told[-1] == words
+    texts = [pace.update(ItemCounts(1000, 1000 - count, count, 0)) for count in counts]
+    assert texts[-1] == expected
 
 
 def test_old_progress_weighs_little() -> None:
     moments = iter([0.0, 100.0, 110.0])
     pace = Throughput(lambda: next(moments))
-    for each in (0, 10):
-        pace.update(ItemCounts(1000, 0, each, 0))
+    for count in (0, 10):
+        pace.update(ItemCounts(1000, 0, count, 0))
     assert pace.update(ItemCounts(1000, 0, 110, 0)).startswith(" · 10 a second")

@@ -32,9 +32,9 @@ done
 
 def in_a_shell(user: CommandLine, *command: str) -> str:
     variables = {**user.variables, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
-    shown = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=60)
-    assert (shown.returncode, shown.stderr) == (0, "")
-    return shown.stdout
+    process = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=60)
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout
 
 
 def plays_tasks(server: FakeServer) -> tuple[str, str]:
@@ -55,32 +55,32 @@ def test_bash_offers_what_fits(process_user: CommandLine, server: FakeServer) ->
         "potluck provider set pri": "price=",
         "potluck explain swe": "sweep.py",
     }
-    shown = in_a_shell(process_user, "bash", "-c", _IN_BASH, "bash", *lines)
-    assert dict(zip(lines, shown.splitlines(), strict=True)) == lines
+    output = in_a_shell(process_user, "bash", "-c", _IN_BASH, "bash", *lines)
+    assert dict(zip(lines, output.splitlines(), strict=True)) == lines
     assert len(server.requests) == 1, "what was said is good for a few seconds"
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not here")
 def test_fish_offers_what_fits(process_user: CommandLine, server: FakeServer) -> None:
     plays_tasks(server)
-    asked = "potluck --show-completion fish | source; complete -C 'potluck logs '"
-    assert "train.py\trunning" in in_a_shell(process_user, "fish", "-c", asked)
+    command = "potluck --show-completion fish | source; complete -C 'potluck logs '"
+    assert "train.py\trunning" in in_a_shell(process_user, "fish", "-c", command)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "pwsh"])
 def test_there_is_a_script_for_every_shell(user: CommandLine, shell: str, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as error_info:
         user.run("--show-completion", shell)
-    assert ended.value.code == 0
+    assert error_info.value.code == 0
     with mock.patch.dict(os.environ, user.variables, clear=True):
-        known = completion.complete_template_names("man")
-    assert known[0][0] == "mandelbrot" and len(known[0][1]) <= 60
+        completions = completion.complete_template_names("man")
+    assert completions[0][0] == "mandelbrot" and len(completions[0][1]) <= 60
 
 
 def test_installing_it_puts_it_where_bash_looks(process_user: CommandLine, tmp_path: Path) -> None:
     process_user.variables["HOME"] = str(tmp_path)
-    said = in_a_shell(process_user, "potluck", "--install-completion", "bash")
-    assert "completion installed" in said
+    output = in_a_shell(process_user, "potluck", "--install-completion", "bash")
+    assert "completion installed" in output
     assert "_potluck_completion" in (tmp_path / ".bash_completions/potluck.sh").read_text()
     assert ".bash_completions/potluck.sh" in (tmp_path / ".bashrc").read_text()
 
@@ -98,9 +98,9 @@ class Known:
         self.file = directory / "completion.json"
         directory.mkdir(exist_ok=True)
 
-    def ids(self, begun: str = "") -> list[str]:
+    def ids(self, prefix: str = "") -> list[str]:
         with mock.patch.dict(os.environ, self.user.variables, clear=True):
-            return [shown for shown, _ in completion.complete_task_ids(begun)]
+            return [task_id for task_id, _ in completion.complete_task_ids(prefix)]
 
     def age(self) -> None:
         """As if it had been said long ago."""
@@ -110,10 +110,10 @@ class Known:
 def test_live_tasks_come_first_and_a_name_of_several_tasks_by_its_ids(
     known: Known, server: FakeServer
 ) -> None:
-    done = [a_task(TaskState.SUCCEEDED, name="train.py") for _ in range(2)]
+    ended_tasks = [a_task(TaskState.SUCCEEDED, name="train.py") for _ in range(2)]
     live = a_task(TaskState.RUNNING, name="sweep.py")
-    server.plays("/v1/tasks", says(TaskPage([*done, live])))
-    assert known.ids() == ["sweep.py", *(task.id[-8:] for task in done)]
+    server.plays("/v1/tasks", says(TaskPage([*ended_tasks, live])))
+    assert known.ids() == ["sweep.py", *(task.id[-8:] for task in ended_tasks)]
 
 
 def test_a_whole_id_is_completed_whole(known: Known, server: FakeServer) -> None:

@@ -15,9 +15,9 @@ from tests.consumer.fake_server import FakeServer, Scene, a_task, refuses, says
 from tests.processes import free_port
 
 
-def assert_told(finished: Finished, status: int, words: str) -> None:
+def assert_told(finished: Finished, status: int, sentence: str) -> None:
     assert finished.status == status, finished.stderr
-    assert words in finished.stderr
+    assert sentence in finished.stderr
     assert finished.stderr.startswith("Error: ")
     assert "Traceback" not in finished.stderr
     assert len(finished.stderr.splitlines()) == 2  # the sentence and the hint
@@ -29,13 +29,13 @@ def test_no_profile(stranger: CommandLine) -> None:
 
 def test_the_server_is_not_running(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    told = CommandLine(tmp_path, url).run("ps")
-    assert_told(told, 69, f"Nothing answers at {url}: is the server running?")
-    assert "potluck up" in told.stderr
+    result = CommandLine(tmp_path, url).run("ps")
+    assert_told(result, 69, f"Nothing answers at {url}: is the server running?")
+    assert "potluck up" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "sentence"),
     [
         (("run", "missing.py"), "There is no file"),
         (("run", "/"), "is a directory"),
@@ -52,9 +52,9 @@ def test_the_server_is_not_running(tmp_path: Path) -> None:
     ids=lambda value: " ".join(map(str, value))[-40:] if isinstance(value, tuple) else "",
 )
 def test_an_invalid_command_line_is_refused(
-    stranger: CommandLine, arguments: tuple[str, ...], words: str
+    stranger: CommandLine, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    assert_told(stranger.run(*arguments), 64, words)
+    assert_told(stranger.run(*arguments), 64, sentence)
 
 
 def test_an_unknown_token(user: CommandLine, server: FakeServer) -> None:
@@ -72,9 +72,9 @@ def test_with_json_the_error_is_the_last_line_of_stdout(
     user: CommandLine, server: FakeServer
 ) -> None:
     server.plays("/v1/me", Scene(200, b"<html>"))
-    told = user.run("whoami", "--json")
-    assert_told(told, 78, "does not match this version of Potluck")
-    (line,) = told.lines()
+    result = user.run("whoami", "--json")
+    assert_told(result, 78, "does not match this version of Potluck")
+    (line,) = result.lines()
     assert line["error"]["code"] == "bad_settings"
     assert line["error"]["hint"]
 
@@ -100,16 +100,16 @@ def test_the_traceback_is_for_those_who_ask(
 ) -> None:
     monkeypatch.setattr("potluck.cli.tasks.ps.connect", None)
     user.variables["POTLUCK_DEBUG"] = debug
-    told = user.run("ps")
-    assert told.status == 70
-    assert "POTLUCK_DEBUG=1" in told.stderr
-    assert ("Traceback" in told.stderr) == bool(debug)
+    result = user.run("ps")
+    assert result.status == 70
+    assert "POTLUCK_DEBUG=1" in result.stderr
+    assert ("Traceback" in result.stderr) == bool(debug)
 
 
 def test_a_real_process_tells_the_same(tmp_path: Path) -> None:
-    told = CommandLine(tmp_path).run("ps", "--json")
-    assert_told(told, 78, "No server is configured yet")
-    assert told.lines()[0]["error"]["code"] == "bad_settings"
+    result = CommandLine(tmp_path).run("ps", "--json")
+    assert_told(result, 78, "No server is configured yet")
+    assert result.lines()[0]["error"]["code"] == "bad_settings"
 
 
 def test_a_closed_stdout_is_no_mistake_of_ours(tmp_path: Path) -> None:
@@ -126,20 +126,20 @@ def test_an_unwritable_output_is_reported(tmp_path: Path) -> None:
     if not full.exists():
         pytest.skip("there is no /dev/full here")
     with full.open("wb") as nowhere:
-        ended = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "potluck", "version"],
             stdout=nowhere,
             stderr=subprocess.PIPE,
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         )
-    assert ended.returncode == 74
-    assert b"No space left on device" in ended.stderr and b"mistake" not in ended.stderr
+    assert process.returncode == 74
+    assert b"No space left on device" in process.stderr and b"mistake" not in process.stderr
 
 
 def test_an_empty_data_directory_is_not_taken_for_this_one() -> None:
     for command in (("up",), ("server",)):
-        ended = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "potluck", *command, "--data-dir", ""], capture_output=True
         )
-        assert ended.returncode == 78
-        assert b"empty name" in ended.stderr
+        assert process.returncode == 78
+        assert b"empty name" in process.stderr

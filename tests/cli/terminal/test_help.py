@@ -17,12 +17,12 @@ def reader(stranger: CommandLine) -> CommandLine:
 
 
 def test_every_command_is_one_line(reader: CommandLine) -> None:
-    shown = reader.run()
-    assert shown.status == 0
-    page = shown.stdout.decode()
+    result = reader.run()
+    assert result.status == 0
+    page = result.stdout.decode()
     rows = dict(ROW.findall(page))
     assert set(rows) == {name for name, part in build_program().commands.items() if not part.hidden}
-    assert all(words.endswith(".") for words in rows.values()), "no sentence goes on below"
+    assert all(help_text.endswith(".") for help_text in rows.values()), "no sentence goes on below"
     panels = re.findall(r"╭─ ([^─]+) ─", page)
     assert panels == [
         "Options",

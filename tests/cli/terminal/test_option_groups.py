@@ -25,32 +25,32 @@ class Outer:
 
 
 def test_a_command_gets_its_groups_and_typer_sees_each_option() -> None:
-    given: list[object] = []
+    received: list[object] = []
 
     @expand_option_groups
     def command(outer: Outer, word: str, loud: bool = False) -> None:
         """Say something."""
-        given.extend((outer, word, loud))
+        received.extend((outer, word, loud))
 
     app = typer.Typer()
     app.command()(command)
     run = CliRunner().invoke(app, ["-s", "3", "--label", "a", "--label", "b", "--loud", "hello"])
     assert run.exit_code == 0, run.output
-    assert given == [Outer(Inner(3), ["a", "b"]), "hello", True]
+    assert received == [Outer(Inner(3), ["a", "b"]), "hello", True]
     assert "Say something." in CliRunner().invoke(app, ["--help"]).output
 
 
 def test_what_is_not_said_is_the_default_of_its_group() -> None:
-    given: list[object] = []
+    received: list[object] = []
 
     @expand_option_groups
     def command(outer: Outer) -> None:
-        given.append(outer)
+        received.append(outer)
 
     app = typer.Typer()
     app.command()(command)
     assert CliRunner().invoke(app, []).exit_code == 0
-    assert given == [Outer(Inner())]
+    assert received == [Outer(Inner())]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Shown:
 
 def test_the_help_shows_a_group_in_its_panel_and_a_shared_option_elsewhere_as_it_was() -> None:
     @expand_option_groups
-    def one(shown: Shown) -> None: ...
+    def one(parameters: Shown) -> None: ...
 
     @expand_option_groups
     def other(size: Size = 1) -> None: ...
@@ -77,7 +77,7 @@ def _panels(command: Callable[..., None]) -> dict[str, str | None]:
     app.command()(command)
     options = typer.main.get_command(app).params
     return {
-        str(each.name): getattr(each, "rich_help_panel", None)
-        for each in options
-        if each.name in Shown.__annotations__
+        str(option.name): getattr(option, "rich_help_panel", None)
+        for option in options
+        if option.name in Shown.__annotations__
     }

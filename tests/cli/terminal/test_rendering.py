@@ -119,8 +119,8 @@ def test_colour_only_where_it_is_wanted(
 @pytest.mark.parametrize("tone", COLOURS)
 def test_colours_can_be_read_on_white_and_on_black(tone: Tone) -> None:
     """By the measure of the Web's accessibility guidelines; 3 is enough for what is large."""
-    shown = Color.parse(f"color({COLOURS[tone]})").get_truecolor()
-    parts = [part / 255 for part in shown]
+    colour = Color.parse(f"color({COLOURS[tone]})").get_truecolor()
+    parts = [part / 255 for part in colour]
     linear = [
         part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     ]
@@ -156,9 +156,9 @@ def test_output_is_exact_and_on_its_stream(capfdbinary: pytest.CaptureFixture[by
     output.show(page(("stdout", b"a\xff\x00"), ("stderr", b"e\n"), ("stdout", b"b")))
     output.show(page(("potluck", b"cut\x1b here\nand there")))
     output.show(page(("stdout", b"again\n"), attempt="attempt_2"))
-    shown = capfdbinary.readouterr()
-    assert shown.out == b"a\xff\x00bagain\n"
-    assert shown.err.decode() == (
+    captured = capfdbinary.readouterr()
+    assert captured.out == b"a\xff\x00bagain\n"
+    assert captured.err.decode() == (
         "e\npotluck: cut� here\npotluck: and there\n"
         "potluck: the task starts again, in a new attempt\n"
     )
@@ -166,9 +166,9 @@ def test_output_is_exact_and_on_its_stream(capfdbinary: pytest.CaptureFixture[by
 
 def test_output_as_json(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     TaskOutput(Screen(json=True)).show(page(("stdout", b"a\xff"), ("potluck", b"cut")))
-    shown = capfdbinary.readouterr()
-    assert shown.err == b""
-    assert shown.out.decode().splitlines() == [
+    captured = capfdbinary.readouterr()
+    assert captured.err == b""
+    assert captured.out.decode().splitlines() == [
         '{"event":"log","attempt_id":"attempt_1","stream":"stdout","text":"a�"}',
         '{"event":"log","attempt_id":"attempt_1","stream":"potluck","text":"cut"}',
     ]
@@ -201,8 +201,8 @@ def test_why() -> None:
         describe_reason(a_task(TaskState.FAILED, reason=EndReason.DISK_LIMIT))
         == "it filled its disk"
     )
-    late = a_task(TaskState.EXPIRED, reason=EndReason.DEADLINE)
-    assert describe_reason(late) == "it was not started in time"
+    expired_task = a_task(TaskState.EXPIRED, reason=EndReason.DEADLINE)
+    assert describe_reason(expired_task) == "it was not started in time"
     failed = a_task(TaskState.FAILED, reason=EndReason.EXIT_STATUS, exit_code=3)
     assert describe_reason(failed) == "exit status 3"
 
@@ -251,7 +251,7 @@ def test_an_array_that_has_not_begun_says_why() -> None:
 
 
 def test_the_summary_of_an_array_counts() -> None:
-    ended = a_task(
+    ended_task = a_task(
         TaskState.FAILED,
         started_at=NOW,
         finished_at=NOW + timedelta(seconds=2),
@@ -260,20 +260,20 @@ def test_the_summary_of_an_array_counts() -> None:
         reason=EndReason.ITEMS_FAILED,
         detail="2 of 10 items failed.",
     )
-    assert summarize_task(ended, NOW) == "hello failed after 2.0 s: 10 of 10 items, 2 failed"
+    assert summarize_task(ended_task, NOW) == "hello failed after 2.0 s: 10 of 10 items, 2 failed"
 
 
 def test_failed_items_of_a_task_that_succeeded_are_told() -> None:
-    ended = a_task(
+    ended_task = a_task(
         TaskState.SUCCEEDED, items=ItemCounts(9, 0, 5, 3, cancelled=1), reason=EndReason.COMPLETED
     )
-    assert describe_reason(ended) == "3 items failed"
-    assert describe_reason(replace(ended, is_stream=True)) == "3 calls failed"
-    assert summarize_task(ended, NOW) == "hello succeeded: 9 of 9 items, 3 failed, 1 cancelled"
+    assert describe_reason(ended_task) == "3 items failed"
+    assert describe_reason(replace(ended_task, is_stream=True)) == "3 calls failed"
+    assert summarize_task(ended_task, NOW) == "hello succeeded: 9 of 9 items, 3 failed, 1 cancelled"
 
 
 def test_the_summary_is_one_line() -> None:
-    ended = a_task(
+    ended_task = a_task(
         TaskState.FAILED,
         started_at=NOW,
         finished_at=NOW + timedelta(seconds=2),
@@ -281,6 +281,6 @@ def test_the_summary_is_one_line() -> None:
         reason=EndReason.TIME_LIMIT,
     )
     assert (
-        summarize_task(ended, NOW)
+        summarize_task(ended_task, NOW)
         == "hello failed after 2.0 s on lap�[31mtop: it ran past its time limit"
     )

@@ -43,8 +43,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def _upload(done: int, complete: bool = False) -> Scene:
-    return says(Upload("u", 1000, done, complete))
+def _upload(parts_done: int, complete: bool = False) -> Scene:
+    return says(Upload("u", 1000, parts_done, complete))
 
 
 def _parts(server: FakeServer) -> list[tuple[str, bytes]]:
@@ -57,12 +57,12 @@ def test_an_upload_is_sent_in_parts(server: FakeServer, potluck: Potluck, file: 
     for number in range(3):
         server.plays(f"/v1/uploads/u/parts/{number}", _upload(number + 1))
     server.plays("/v1/uploads/u/finish", _upload(3), _upload(3, complete=True))
-    told: list[tuple[int, int]] = []
-    assert potluck.files.upload(file, lambda *progress: told.append(progress)) == BLOB
-    begin = server.requests[0]
-    assert decode_json(begin.body, BeginUpload).blob == BLOB
+    progress_calls: list[tuple[int, int]] = []
+    assert potluck.files.upload(file, lambda *progress: progress_calls.append(progress)) == BLOB
+    first_request = server.requests[0]
+    assert decode_json(first_request.body, BeginUpload).blob == BLOB
     assert _parts(server) == [("0", DATA[:1000]), ("1", DATA[1000:2000]), ("2", DATA[2000:])]
-    assert told == [(0, 2560), (1000, 2560), (2000, 2560), (2560, 2560)]
+    assert progress_calls == [(0, 2560), (1000, 2560), (2000, 2560), (2560, 2560)]
 
 
 def test_it_goes_on_behind_the_parts_that_are_kept(
@@ -161,34 +161,38 @@ def test_files_of_a_task_come_below_the_directory_once(
     ]
     server.plays("/v1/tasks/t/files", *map(says, [*pages, *pages]))
     server.plays(PATH, Scene(200, DATA))
-    told: list[int] = []
-    found = potluck.files.fetch("t", tmp_path, on_progress=lambda done, _: told.append(done))
-    assert [file.path for file in found.files] == ["a/b.bin", "c.bin"]
+    progress_calls: list[int] = []
+    fetched_files = potluck.files.fetch(
+        "t", tmp_path, on_progress=lambda done_bytes, _: progress_calls.append(done_bytes)
+    )
+    assert [file.path for file in fetched_files.files] == ["a/b.bin", "c.bin"]
     assert (tmp_path / "a/b.bin").read_bytes() == (tmp_path / "c.bin").read_bytes() == DATA
-    assert told[-1] == 2 * len(DATA) and told == sorted(told)
-    brought = sum(request.path == PATH for request in server.requests)
+    assert progress_calls[-1] == 2 * len(DATA) and progress_calls == sorted(progress_calls)
+    download_count = sum(request.path == PATH for request in server.requests)
     potluck.files.fetch("t", tmp_path)
-    assert sum(request.path == PATH for request in server.requests) == brought == 2
+    assert sum(request.path == PATH for request in server.requests) == download_count == 2
 
 
-@pytest.mark.parametrize("mine", [b"mine", DATA[:-1] + b"?", b""])
+@pytest.mark.parametrize("existing", [b"mine", DATA[:-1] + b"?", b""])
 def test_a_file_of_ones_own_is_not_replaced(
-    server: FakeServer, potluck: Potluck, tmp_path: Path, mine: bytes
+    server: FakeServer, potluck: Potluck, tmp_path: Path, existing: bytes
 ) -> None:
     names = ["a.bin", "small.txt", "z.bin"]
     server.plays("/v1/tasks/t/files", says(TaskFiles(1, [NamedFile(name, BLOB) for name in names])))
     server.plays(PATH, Scene(200, DATA))
-    (tmp_path / "small.txt").write_bytes(mine)
-    told: list[int] = []
+    (tmp_path / "small.txt").write_bytes(existing)
+    progress_calls: list[int] = []
     for _ in range(2):  # a rerun finds everything
-        potluck.files.fetch("t", tmp_path, on_progress=lambda done, _: told.append(done))
+        potluck.files.fetch(
+            "t", tmp_path, on_progress=lambda done_bytes, _: progress_calls.append(done_bytes)
+        )
         assert contents(tmp_path) == {
             "a.bin": DATA,
             "potluck-t/small.txt": DATA,
-            "small.txt": mine,
+            "small.txt": existing,
             "z.bin": DATA,
         }
-    assert told[-1] == 3 * len(DATA)
+    assert progress_calls[-1] == 3 * len(DATA)
     potluck.files.fetch("t", tmp_path, overwrite=True)
     assert (tmp_path / "small.txt").read_bytes() == DATA
 
@@ -206,19 +210,19 @@ def test_links_and_directories_are_neither_followed_nor_replaced(
     files = TaskFiles(1, [NamedFile(name, BLOB) for name in names])
     server.plays("/v1/tasks/t/files", says(files), says(files))
     server.plays(PATH, Scene(200, DATA))
-    top, mine = tmp_path / "top", tmp_path / "mine"
-    mine.mkdir()
+    top, outside = tmp_path / "top", tmp_path / "mine"
+    outside.mkdir()
     (top / "dir").mkdir(parents=True)
-    (top / "link").symlink_to(mine / "target")
-    (top / "linked").symlink_to(mine)
+    (top / "link").symlink_to(outside / "target")
+    (top / "linked").symlink_to(outside)
     potluck.files.fetch("t", top, overwrite=overwrite)
-    assert list(mine.iterdir()) == []
+    assert list(outside.iterdir()) == []
     assert contents(top) == {f"potluck-t/{name}": DATA for name in names}
     (top / "potluck-t").rename(top / "earlier")
-    (top / "potluck-t").symlink_to(mine)
+    (top / "potluck-t").symlink_to(outside)
     with pytest.raises(error.BadSettings, match="contains a link"):
         potluck.files.fetch("t", top, overwrite=overwrite)
-    assert list(mine.iterdir()) == []
+    assert list(outside.iterdir()) == []
 
 
 def test_many_files_with_the_same_bytes_do_not_meet(
@@ -244,12 +248,12 @@ def test_a_path_that_is_no_directory_is_reported(
 def test_a_server_that_is_away_for_a_while_costs_no_transfer(
     server: FakeServer, potluck: Potluck, file: Path, tmp_path: Path
 ) -> None:
-    away = [hang_up()] * (2 * HASTE.tries)
+    outages = [hang_up()] * (2 * HASTE.tries)
     server.plays("/v1/uploads", _upload(2))
-    server.plays("/v1/uploads/u/parts/2", *away, _upload(3))
+    server.plays("/v1/uploads/u/parts/2", *outages, _upload(3))
     server.plays("/v1/uploads/u/finish", _upload(3, complete=True))
     assert potluck.files.upload(file) == BLOB
-    server.plays(PATH, *away, Scene(200, DATA))
+    server.plays(PATH, *outages, Scene(200, DATA))
     potluck.files.download(BLOB, tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == DATA
     server.plays(PATH, hang_up())
@@ -268,9 +272,9 @@ def test_what_helps_where_nothing_can_be_written(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(error.BadSettings, match=os.strerror(number)) as refused:
+    with pytest.raises(error.BadSettings, match=os.strerror(number)) as error_info:
         potluck.files.download(BLOB, tmp_path / "out")
-    assert refused.value.hint.startswith(hint)
+    assert error_info.value.hint.startswith(hint)
 
 
 def test_a_file_without_a_place_keeps_no_other_from_coming(
@@ -283,19 +287,19 @@ def test_a_file_without_a_place_keeps_no_other_from_coming(
     with pytest.raises(
         error.BadSettings,
         match=r"^2 of 7 files were not downloaded\. .* 'dir/inner' below 'dir', which",
-    ) as refused:
+    ) as error_info:
         potluck.files.fetch("t", tmp_path)
-    assert "empty directory" not in refused.value.hint, "it was one"
-    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert found == {"dir", "both/x", "potluck-t/both", long, "last"}
+    assert "empty directory" not in error_info.value.hint, "it was one"
+    paths = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert paths == {"dir", "both/x", "potluck-t/both", long, "last"}
 
 
 def test_the_second_of_two_files_with_one_name_is_reported(
     server: FakeServer, potluck: Potluck, tmp_path: Path
 ) -> None:
     other = replace(BLOB, sha256="0" * 64)
-    named = [NamedFile("x", BLOB), NamedFile("x", other), NamedFile("y", BLOB)]
-    server.plays("/v1/tasks/t/files", says(TaskFiles(1, named)))
+    named_files = [NamedFile("x", BLOB), NamedFile("x", other), NamedFile("y", BLOB)]
+    server.plays("/v1/tasks/t/files", says(TaskFiles(1, named_files)))
     server.plays(PATH, Scene(200, DATA))
     with pytest.raises(error.BadSettings, match="two different files named 'x'"):
         potluck.files.fetch("t", tmp_path)
@@ -303,7 +307,7 @@ def test_the_second_of_two_files_with_one_name_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("../x", "would be outside"),
         ("/etc/x", "would be outside"),
@@ -316,15 +320,15 @@ def test_the_second_of_two_files_with_one_name_is_reported(
         ("out", "path of 'out' contains a link: .*/top/out"),
     ],
 )
-def test_a_strangers_name_does_not_lead_out(tmp_path: Path, name: str, told: str) -> None:
+def test_a_strangers_name_does_not_lead_out(tmp_path: Path, name: str, reason: str) -> None:
     """Whose doing it is, is told: a link was here before, and is no word of the node's."""
     top = tmp_path / "top"
     top.mkdir()
     (top / "link").symlink_to(tmp_path)
     (top / "out").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises((error.BadSettings, Obstructed), match=told) as refused:
+    with pytest.raises((error.BadSettings, Obstructed), match=reason) as error_info:
         resolve_target(top, name)
-    assert isinstance(refused.value, Obstructed) is ("link" in told)
+    assert isinstance(error_info.value, Obstructed) is ("link" in reason)
 
 
 def test_a_hostile_name_in_an_answer_is_no_answer(

@@ -24,11 +24,11 @@ def _names(archive: Path) -> list[str]:
 
 
 def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
-    one = _write(tmp_path / "one", **{"b.py": "1", "a/c.txt": "2", "a/é" + "x" * 150: "3"})
+    first_folder = _write(tmp_path / "one", **{"b.py": "1", "a/c.txt": "2", "a/é" + "x" * 150: "3"})
     other = _write(tmp_path / "other", **{"a/é" + "x" * 150: "3", "a/c.txt": "2", "b.py": "1"})
     os.utime(other / "b.py", (1, 1))
-    (one / "b.py").chmod(0o664)
-    pack_folder(one, tmp_path / "one.tar")
+    (first_folder / "b.py").chmod(0o664)
+    pack_folder(first_folder, tmp_path / "one.tar")
     pack_folder(other, tmp_path / "other.tar")
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "other.tar").read_bytes()
     assert _names(tmp_path / "one.tar") == ["a", "a/c.txt", "a/é" + "x" * 150, "b.py"]
@@ -100,11 +100,11 @@ def test_all_unsendable_files_are_reported_together(tmp_path: Path) -> None:
     os.mkfifo(top / "pipe")
     with pytest.raises(InvalidInput) as raised:
         pack_folder(top, tmp_path / "a.tar")
-    told = raised.value.detail
-    assert all(f"top/{name}' {why}" in told for name, (_, why) in wrong.items())
-    assert "top/pipe' is neither a file nor a directory" in told
-    assert r"top/new\nline' has an invalid" in told and r"top/\udcff' has an invalid" in told
-    assert told.isprintable() and not (tmp_path / "a.tar").exists()
+    detail = raised.value.detail
+    assert all(f"top/{name}' {reason}" in detail for name, (_, reason) in wrong.items())
+    assert "top/pipe' is neither a file nor a directory" in detail
+    assert r"top/new\nline' has an invalid" in detail and r"top/\udcff' has an invalid" in detail
+    assert detail.isprintable() and not (tmp_path / "a.tar").exists()
 
 
 def test_a_path_that_is_no_folder_is_reported(tmp_path: Path) -> None:

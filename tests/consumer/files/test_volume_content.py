@@ -50,8 +50,8 @@ def test_chunks_cover_the_file_and_follow_its_content(tmp_path: Path, large: byt
     assert 20 < len(before.chunks) < 80
     file.write_bytes(large[: 9 * MIB] + b"inserted" + large[9 * MIB :])
     after = chunk_file(LocalFile("large.bin", file))
-    known = {chunk.sha256 for chunk in before.chunks}
-    new = [chunk for chunk in after.chunks if chunk.sha256 not in known]
+    known_hashes = {chunk.sha256 for chunk in before.chunks}
+    new = [chunk for chunk in after.chunks if chunk.sha256 not in known_hashes]
     assert 1 <= len(new) <= 3, "everything behind it is as it was"
 
 
@@ -84,19 +84,19 @@ def test_what_is_stored_is_not_packed_and_a_manifest_finds_all_of_it(
     assert decode_manifest(manifest.encode()) == manifest
     assert version_of(manifest.files) == version_of_files(files)
     assert [file.path for file in manifest.files] == ["a/large.bin", "a/twice.bin", "empty"]
-    again = pack_chunks(files, index_chunks([manifest]))
-    assert again.new_packs == ()
-    assert make_manifest(files, again, []) == manifest
+    repacked = pack_chunks(files, index_chunks([manifest]))
+    assert repacked.new_packs == ()
+    assert make_manifest(files, repacked, []) == manifest
 
 
 def test_a_pack_of_which_little_is_needed_is_not_used_again(tmp_path: Path, large: bytes) -> None:
-    whole, part = tmp_path / "whole.bin", tmp_path / "part.bin"
-    whole.write_bytes(large[: 8 * MIB])
-    files = [chunk_file(LocalFile("whole.bin", whole))]
-    known = index_chunks([manifest_of(pack_chunks(files, {}), *files)])
+    whole_file, part = tmp_path / "whole.bin", tmp_path / "part.bin"
+    whole_file.write_bytes(large[: 8 * MIB])
+    files = [chunk_file(LocalFile("whole.bin", whole_file))]
+    known_chunks = index_chunks([manifest_of(pack_chunks(files, {}), *files)])
     first = files[0].chunks[0]
     part.write_bytes(large[: first.size_bytes])
-    packed = pack_chunks([chunk_file(LocalFile("part.bin", part))], known)
+    packed = pack_chunks([chunk_file(LocalFile("part.bin", part))], known_chunks)
     share = first.size_bytes / (8 * MIB)
     assert packed.new_bytes == (first.size_bytes if share < 0.25 else 0)
 

@@ -48,12 +48,12 @@ class Mute:
             self.heard.release()
 
     def _end(self) -> None:
-        for each in (self._listening, *self._accepted):
+        for connection in (self._listening, *self._accepted):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._serving.join()
-        for each in self._accepted:
-            each.close()
+        for connection in self._accepted:
+            connection.close()
 
 
 @pytest.fixture(params=["http", "https"])
@@ -63,16 +63,16 @@ def line(
     with ExitStack() as stack:
         context, ca_file = None, None
         if request.param == "https":
-            given = ensure_certificate(tmp_path, ["127.0.0.1"])
+            certificate = ensure_certificate(tmp_path, ["127.0.0.1"])
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(given.certificate, given.key)
+            context.load_cert_chain(certificate.certificate, certificate.key)
             ca_file = tmp_path / "ca.pem"
-            ca_file.write_bytes(given.authority_pem)
+            ca_file.write_bytes(certificate.authority_pem)
         server = Mute(stack, context)
         url = f"{request.param}://127.0.0.1:{server.port}"
-        made = CuttableConnection(Transport(url, HASTE, ca_file))
-        stack.callback(made.close)
-        yield server, made
+        cuttable_connection = CuttableConnection(Transport(url, HASTE, ca_file))
+        stack.callback(cuttable_connection.close)
+        yield server, cuttable_connection
 
 
 def _cut(server: Mute, polled: CuttableConnection) -> None:

@@ -77,8 +77,8 @@ class Gate:
         return self._run(grant, lease)
 
 
-def capture(*arguments: Any, **named: Any) -> Any:
-    return arguments, named
+def capture(*arguments: Any, **keywords: Any) -> Any:
+    return arguments, keywords
 
 
 def test_submit(executor: potluck.Executor, node: StandIn) -> None:
@@ -119,17 +119,20 @@ def test_map_has_so_much_time(executor: potluck.Executor, node: StandIn) -> None
 
 
 def test_a_future_of_many(executor: potluck.Executor, node: StandIn) -> None:
-    several: dict[futures.Future[int], int]
-    several = {executor.submit(pow, 2, number): number for number in range(5)}
-    found = {several[future]: future.result() for future in futures.as_completed(several, 30)}
-    assert found == {number: 2**number for number in range(5)}
-    done, left = futures.wait([executor.submit(abs, -3)], 30, futures.FIRST_COMPLETED)
-    assert (len(done), left) == (1, set())
+    numbers_by_future: dict[futures.Future[int], int]
+    numbers_by_future = {executor.submit(pow, 2, number): number for number in range(5)}
+    powers = {
+        numbers_by_future[future]: future.result()
+        for future in futures.as_completed(numbers_by_future, 30)
+    }
+    assert powers == {number: 2**number for number in range(5)}
+    finished, unfinished = futures.wait([executor.submit(abs, -3)], 30, futures.FIRST_COMPLETED)
+    assert (len(finished), unfinished) == (1, set())
     failed = executor.submit(divmod, 1, 0)
     assert isinstance(failed.exception(30), RemoteError)
-    told: list[Any] = []
-    failed.add_done_callback(told.append)
-    assert told == [failed] and not failed.running()
+    callbacks: list[Any] = []
+    failed.add_done_callback(callbacks.append)
+    assert callbacks == [failed] and not failed.running()
 
 
 def test_shut_down_it_takes_nothing(client: Potluck, node: StandIn) -> None:
@@ -146,10 +149,10 @@ def test_leaving_the_block_waits(client: Potluck, node: StandIn) -> None:
     node.answers = gate
     with potluck.Executor(client=client) as executor:
         future = executor.submit(abs, -7)
-        mapped = executor.map(abs, [-1, -2])  # nobody reads it; it is computed all the same
+        results = executor.map(abs, [-1, -2])  # nobody reads it; it is computed all the same
         threading.Timer(0.2, gate.is_open.set).start()
     assert future.done() and future.result() == 7
-    assert list(mapped) == [1, 2]
+    assert list(results) == [1, 2]
 
 
 def test_without_waiting_it_goes_on(client: Potluck, node: StandIn) -> None:
@@ -163,8 +166,8 @@ def test_without_waiting_it_goes_on(client: Potluck, node: StandIn) -> None:
     assert future.result(30) == 7
 
 
-def open_after(gate: "Gate", called_off: list[potluck.TaskFuture[Any]]) -> None:
-    futures.wait(called_off, 30)
+def open_after(gate: "Gate", cancelled: list[potluck.TaskFuture[Any]]) -> None:
+    futures.wait(cancelled, 30)
     gate.is_open.set()
 
 
@@ -175,7 +178,7 @@ def test_what_has_not_begun_is_called_off(client: Potluck, node: StandIn) -> Non
     running = executor.submit(abs, -1)
     assert gate.is_met.wait(30)
     waiting = [executor.submit(abs, -2) for _ in range(3)]
-    mapped = executor.map(abs, [-3])
+    results = executor.map(abs, [-3])
     assert potluck.flush(30)
     opening = threading.Thread(target=open_after, args=(gate, waiting))
     opening.start()
@@ -184,7 +187,7 @@ def test_what_has_not_begun_is_called_off(client: Potluck, node: StandIn) -> Non
     assert running.result(30) == 1, "it was left to its end"
     assert [future.cancelled() for future in waiting] == [True] * 3
     with pytest.raises(potluck.TaskFailed, match="cancelled"):
-        next(mapped)
+        next(results)
 
 
 def test_what_is_on_its_way_is_called_off_as_well(
@@ -200,12 +203,12 @@ def test_what_is_on_its_way_is_called_off_as_well(
 
     monkeypatch.setattr(sender, "_send", slow)
     executor = potluck.Executor(client=client, label=["nowhere"])
-    mapped = executor.map(abs, [-3], timeout=20)
+    results = executor.map(abs, [-3], timeout=20)
     assert is_sent.wait(30)
     executor.shutdown(wait=False, cancel_futures=True)
     gate.set()
     with pytest.raises(potluck.TaskFailed, match="cancelled"):
-        next(mapped)
+        next(results)
 
 
 @pytest.mark.parametrize("way", ["submit", "TaskMap"])
@@ -213,13 +216,13 @@ def test_calls_during_shutdown_are_refused_and_cancelled(
     client: Potluck, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     executor = potluck.Executor(client=client, label=["nowhere"])
-    made: list[Any] = []
+    created: list[Any] = []
     make = getattr(executor_module, way)
 
-    def late(*given: Any, **named: Any) -> Any:
-        made.append(make(*given, **named))
+    def late(*arguments: Any, **keywords: Any) -> Any:
+        created.append(make(*arguments, **keywords))
         executor.shutdown()
-        return made[0]
+        return created[0]
 
     monkeypatch.setattr(executor_module, way, late)
     calls: dict[str, Any] = {"submit": executor.submit, "TaskMap": executor.map}
@@ -234,7 +237,7 @@ def test_calls_during_shutdown_are_refused_and_cancelled(
 def test_a_forked_child_does_not_wait_for_its_parent(client: Potluck) -> None:
     executor = potluck.Executor(client=client, label=["nowhere"])
     future = executor.submit(abs, -1)
-    mapped = executor.map(abs, [-1])
+    results = executor.map(abs, [-1])
     reading, writing = os.pipe()
     with executor._lock:  # as another thread may hold it in that moment
         child = os.fork()
@@ -244,16 +247,16 @@ def test_a_forked_child_does_not_wait_for_its_parent(client: Potluck) -> None:
             os.write(writing, b"left")
         os._exit(0)
     os.close(writing)
-    is_told, *_ = select.select([reading], [], [], 20)
+    readable, *_ = select.select([reading], [], [], 20)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     with os.fdopen(reading, "rb") as pipe:
-        assert is_told and pipe.read() == b"left"
+        assert readable and pipe.read() == b"left"
     assert not future.done(), "what is the parent's goes on"
     executor.shutdown(cancel_futures=True)
     assert future.cancelled()
     with pytest.raises(potluck.TaskFailed, match=r"cancelled|called off"):
-        next(mapped)
+        next(results)
 
 
 def test_cancelling_a_future_ends_its_task(client: Potluck, node: StandIn) -> None:
@@ -302,8 +305,8 @@ def test_functions_of_all_kinds(executor: potluck.Executor, node: StandIn) -> No
         ("a,b".split, (",",), ["a", "b"]),
         (dict, ([("a", 1)],), {"a": 1}),
     ]
-    asked = [executor.submit(function, *given) for function, given, _ in calls]
-    assert [future.result(30) for future in asked] == [expected for *_, expected in calls]
+    submitted = [executor.submit(function, *arguments) for function, arguments, _ in calls]
+    assert [future.result(30) for future in submitted] == [expected for *_, expected in calls]
 
 
 def test_state_goes_as_it_is_now(executor: potluck.Executor, node: StandIn) -> None:
@@ -360,20 +363,20 @@ def test_a_loop_is_not_held_up_by_a_slow_server(
 ) -> None:
     """Whatever has to be asked before a task is sent is asked by another thread."""
     gate = threading.Event()
-    known = client.resources.nodes
+    list_nodes = client.resources.nodes
 
     def slow() -> Any:
         assert gate.wait(30)
-        return known()
+        return list_nodes()
 
     with Potluck(client.url, client.transport.bearer.token()) as other:  # type: ignore[union-attr]
         monkeypatch.setattr(other.resources, "nodes", slow)
 
         async def program() -> int:
             executor = potluck.Executor(client=other)
-            began = time.monotonic()
+            started = time.monotonic()
             future = executor.submit(pow, 2, 5)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - started < 5
             gate.set()
             return await asyncio.wrap_future(future)
 
@@ -385,9 +388,9 @@ def test_what_goes_wrong_on_the_way_is_told_by_the_future(client: Potluck) -> No
         executor = potluck.Executor(client=client, secret=["NOT_SET_ANYWHERE"])
         with pytest.raises(InvalidInput, match="NOT_SET_ANYWHERE"):
             await asyncio.wrap_future(executor.submit(abs, 1))
-        mapped = executor.map(abs, [1])
+        results = executor.map(abs, [1])
         with pytest.raises(InvalidInput, match="NOT_SET_ANYWHERE"):
-            next(mapped)
+            next(results)
 
     asyncio.run(program())
 
@@ -399,11 +402,11 @@ def test_a_cancelled_await_calls_the_task_off(client: Potluck, node: StandIn) ->
     async def program() -> Any:
         future = potluck.Executor(client=client).submit(abs, -1)
         await asyncio.to_thread(gate.is_met.wait, 30)
-        began = time.monotonic()
+        started = time.monotonic()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await asyncio.wrap_future(future)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started < 5
         return future
 
     future = asyncio.run(program())
@@ -418,8 +421,8 @@ def test_a_cancelled_await_sends_no_request(
 ) -> None:
     gate = Gate()
     node.answers = gate
-    asked: list[str] = []
-    monkeypatch.setattr(client.tasks, "cancel", asked.append)
+    cancelled_ids: list[str] = []
+    monkeypatch.setattr(client.tasks, "cancel", cancelled_ids.append)
 
     async def program() -> None:
         future = potluck.Executor(client=client).submit(abs, -1)
@@ -427,6 +430,6 @@ def test_a_cancelled_await_sends_no_request(
         assert future.cancel() and future.cancelled()
 
     asyncio.run(program())
-    assert asked == [], "another thread tells the server"
+    assert cancelled_ids == [], "another thread tells the server"
     gate.is_open.set()
     assert potluck.flush(30)

@@ -75,9 +75,9 @@ class Hostile:
 
 
 def squares(grant: Grant, start: int, end: int) -> bytes:
-    given = item_file.unpack(grant.spec.inputs.data, 100_000)  # type: ignore[union-attr]
-    found = [square(*pickle.loads(item)) for item in given[start:end]]
-    return item_file.pack([plain_values.encode(each) for each in found])
+    inputs = item_file.unpack(grant.spec.inputs.data, 100_000)  # type: ignore[union-attr]
+    squared = [square(*pickle.loads(item)) for item in inputs[start:end]]
+    return item_file.pack([plain_values.encode(value) for value in squared])
 
 
 def test_a_call_gives_what_the_function_returned(node: StandIn, remote: Square) -> None:
@@ -86,7 +86,7 @@ def test_a_call_gives_what_the_function_returned(node: StandIn, remote: Square) 
     assert future.result(30) == {"a": (1, b"x")}
     assert future.task_id.startswith("task_") and future.task_id.endswith("#0")
     spec = node.specs[-1]
-    assert [pickle.loads(each) for each in item_file.unpack(spec.inputs.data, 1)] == [(3,)]
+    assert [pickle.loads(item) for item in item_file.unpack(spec.inputs.data, 1)] == [(3,)]
     assert pickle.loads(spec.code.data)(5) == 25
     assert (spec.name, spec.pickles_results) == ("square", False)
 
@@ -98,13 +98,13 @@ def test_an_exception_comes_back_in_words(node: StandIn, remote: Square) -> None
     error = raised.value
     assert (str(error), error.type_name, error.message) == ("ValueError: no", "ValueError", "no")
     assert "in square" in error.traceback and "in square" in error.__notes__[0]
-    again = pickle.loads(pickle.dumps(error))
-    assert (again.type_name, again.traceback) == (error.type_name, error.traceback)
+    copied_error = pickle.loads(pickle.dumps(error))
+    assert (copied_error.type_name, copied_error.traceback) == (error.type_name, error.traceback)
 
 
 def test_words_of_a_node_can_be_written_and_command_no_terminal() -> None:
-    told = {"type": "E\x07", "message": "\ud800 \x1b[31mred\r", "traceback": "a\n\tb\x9b"}
-    error = ValueDecoder().error(plain_values.encode(told), ResultPiece(0, 1, Value()))
+    error_value = {"type": "E\x07", "message": "\ud800 \x1b[31mred\r", "traceback": "a\n\tb\x9b"}
+    error = ValueDecoder().error(plain_values.encode(error_value), ResultPiece(0, 1, Value()))
     assert isinstance(error, RemoteError)
     assert (str(error), error.traceback) == ("E�: � �[31mred�", "a\n\tb�")
 
@@ -152,12 +152,12 @@ def test_a_hostile_pickle_is_never_opened(node: StandIn, remote: Square, tmp_pat
             [hostile if item == 1 else good for item in range(start, end)]
         )
     )
-    found = list(remote.map([1, 2, 3], return_exceptions=True))
-    assert [found[0], found[2]] == [9, 9]  # it is no matter to its neighbours
-    assert isinstance(found[1], UntrustedResult)
+    results = list(remote.map([1, 2, 3], return_exceptions=True))
+    assert [results[0], results[2]] == [9, 9]  # it is no matter to its neighbours
+    assert isinstance(results[1], UntrustedResult)
     node.answers = raises_items(hostile)
     assert all(
-        isinstance(each, UntrustedResult) for each in remote.map([1], return_exceptions=True)
+        isinstance(result, UntrustedResult) for result in remote.map([1], return_exceptions=True)
     )
     assert not canary.exists()
     pickle.loads(hostile)
@@ -172,8 +172,8 @@ def test_pickles_are_opened_from_named_wallets_only(
     assert node.specs[-1].pickles_results
     stranger = ResultPiece(0, 1, Value(), wallet="0xbad")
     hostile = pickle.dumps(Hostile(tmp_path / "it ran"))
-    refused = ValueDecoder(frozenset({server.wallet.address.lower()})).value(hostile, stranger)
-    assert isinstance(refused, FailedValue) and isinstance(refused.error, UntrustedResult)
+    failed_value = ValueDecoder(frozenset({server.wallet.address.lower()})).value(hostile, stranger)
+    assert isinstance(failed_value, FailedValue) and isinstance(failed_value.error, UntrustedResult)
     assert not (tmp_path / "it ran").exists()
     with pytest.raises(InvalidInput, match="No owner in owner="):
         remote.using(allow_pickle=True, owner=["0x" + "12" * 20]).submit(3)
@@ -201,8 +201,8 @@ def test_an_item_that_failed_without_an_exception_has_a_reason(
 ) -> None:
     slow = "it ran longer than its 2 s"
     node.answers = fails_items(EndReason.TIME_LIMIT, slow)
-    found = list(remote.map([1, 2], return_exceptions=True))
-    assert [str(each).split(" failed: ")[1] for each in found] == [f"{slow}."] * 2
+    errors = list(remote.map([1, 2], return_exceptions=True))
+    assert [str(error).split(" failed: ")[1] for error in errors] == [f"{slow}."] * 2
     node.answers = fails_items(EndReason.MEMORY_LIMIT, "")
     with pytest.raises(
         TaskFailed, match=r"^Item 0 of the task \w+ failed: it used more memory than it requested\."
@@ -227,18 +227,18 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for(
 
     results = remote.map(inputs())
     assert read == 10, "the first array goes out at once, and no other before it is asked for"
-    most = 0
+    most_ahead = 0
     for count, value in enumerate(results, 1):
         assert value == count * count
-        most = max(most, read - count)
-    assert count == read == 100 and most <= 50
+        most_ahead = max(most_ahead, read - count)
+    assert count == read == 100 and most_ahead <= 50
 
 
 def test_an_abandoned_map_is_cancelled(node: StandIn, remote: Square, client: Potluck) -> None:
-    held = threading.Event()
+    may_end = threading.Event()
 
     def waits(grant: Grant, lease: Lease) -> list[Report]:
-        held.wait(30)
+        may_end.wait(30)
         return gives_items(squares)(grant, lease)
 
     node.answers = waits
@@ -252,12 +252,12 @@ def test_an_abandoned_map_is_cancelled(node: StandIn, remote: Square, client: Po
         )
     finally:
         node.accepts_refusals = True
-        held.set()
+        may_end.set()
 
 
 def test_a_future_calls_its_task_off(node: StandIn, remote: Square, client: Potluck) -> None:
-    elsewhere = remote.using(label=["nowhere"])
-    future, other = elsewhere.submit(1), elsewhere.submit(2)
+    unplaceable = remote.using(label=["nowhere"])
+    future, other = unplaceable.submit(1), unplaceable.submit(2)
     assert potluck.flush(30) and future.task_id is not None
     assert future.cancel() and future.cancelled()
     assert client.tasks.get(future.task_id).state is TaskState.CANCELLED
@@ -336,9 +336,9 @@ def test_a_forked_child_has_a_line_of_its_own(node: StandIn, remote: Square) -> 
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read()
+        output = pipe.read()
     os.waitpid(child, 0)
-    assert said == b"9"
+    assert output == b"9"
     assert remote.submit(3).result(30) == 9
 
 

@@ -55,13 +55,13 @@ def shown(tmp_path: Path) -> Iterator[tuple[Result, FakeServer]]:
 
 
 def _named(fake: FakeServer) -> list[NamedFile]:
-    named = []
+    named_files = []
     for path, data in LEFT.items():
         digest = hashlib.sha256(data).hexdigest()
         fake.plays(f"/v1/blobs/{digest}", Scene(200, data))
         size = 2**30 if path == "large.jpg" else len(data)
-        named.append(NamedFile(path, BlobRef(digest, size)))
-    return named
+        named_files.append(NamedFile(path, BlobRef(digest, size)))
+    return named_files
 
 
 def test_a_picture_is_shown_as_one(shown: tuple[Result, FakeServer]) -> None:
@@ -73,9 +73,9 @@ def test_a_picture_is_shown_as_one(shown: tuple[Result, FakeServer]) -> None:
 
 def test_files_that_may_hold_scripts_are_shown_safely(shown: tuple[Result, FakeServer]) -> None:
     files = shown[0].files
-    drawn = files["drawn.svg"]._repr_mimebundle_()
-    assert set(drawn) == {"text/plain", "text/html"}, "a page would run what is in it"
-    assert drawn["text/html"].startswith("<img src='data:image/svg+xml;base64,")
+    drawing = files["drawn.svg"]._repr_mimebundle_()
+    assert set(drawing) == {"text/plain", "text/html"}, "a page would run what is in it"
+    assert drawing["text/html"].startswith("<img src='data:image/svg+xml;base64,")
     lie = files["not.png"]._repr_mimebundle_()
     assert set(lie) == {"text/plain", "text/html"} and "It is not a picture" in lie["text/html"]
     for html in (files._repr_html_(), shown[0]._repr_html_()):
@@ -92,10 +92,10 @@ def test_a_table_is_previewed(shown: tuple[Result, FakeServer]) -> None:
 def test_what_is_large_or_nothing_to_see_is_not_fetched(shown: tuple[Result, FakeServer]) -> None:
     result, fake = shown
     assert len(result.files) == len(LEFT)
-    asked = len(fake.requests)
+    request_count = len(fake.requests)
     for name in ("large.jpg", "notes.txt"):
         assert set(result.files[name]._repr_mimebundle_()) == {"text/plain", "text/html"}
-    assert len(fake.requests) == asked
+    assert len(fake.requests) == request_count
 
 
 def test_a_server_that_is_away_costs_no_traceback(shown: tuple[Result, FakeServer]) -> None:
@@ -133,10 +133,10 @@ def test_a_line_in_a_terminal_and_silence_elsewhere(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(VARIABLE, "off")
     assert isinstance(choose_meter(True), NoProgress)
     monkeypatch.delenv(VARIABLE)
-    shown = choose_meter(None)
-    assert isinstance(shown, TerminalMeter)
-    shown.show(FAR)
-    shown.end(FAR)
+    meter = choose_meter(None)
+    assert isinstance(meter, TerminalMeter)
+    meter.show(FAR)
+    meter.end(FAR)
     assert "norm: 12 of 100 items" in terminal.getvalue()
     monkeypatch.setenv("TERM", "dumb")
     assert isinstance(choose_meter(None), NoProgress)
@@ -201,17 +201,17 @@ def test_a_real_notebook(
     v4: Any = nbformat.v4
     book = v4.new_notebook(cells=[v4.new_code_cell(_dedented(cell)) for cell in CELLS])
     client = nbclient.NotebookClient(book, timeout=60, kernel_name="python3")
-    seen: list[Any] = []
+    cell_outputs: list[Any] = []
     with client.setup_kernel():
         client.execute_cell(book.cells[0], 0)
         _open_when(gate, node)  # the map is at work, and shows so, before there is any result
         for number, cell in enumerate(book.cells[1:], 1):
             client.execute_cell(cell, number)
-            seen.append(cell.outputs)
-    mapped, future, awaited, closed, iterated, result, value = seen
-    assert "20 items" in mapped[0]["data"]["text/html"], mapped
-    assert "<progress" in mapped[0]["data"]["text/html"]
-    assert mapped[-1]["data"]["text/plain"].startswith("[0, 2, 4")
+            cell_outputs.append(cell.outputs)
+    map_output, future, awaited, closed, iterated, result, value = cell_outputs
+    assert "20 items" in map_output[0]["data"]["text/html"], map_output
+    assert "<progress" in map_output[0]["data"]["text/html"]
+    assert map_output[-1]["data"]["text/plain"].startswith("[0, 2, 4")
     stages = ("twice (task_", "being submitted", "done: 42")
     assert any(stage in future[0]["data"]["text/plain"] for stage in stages)
     assert awaited[-1]["data"]["text/plain"] == "8"
@@ -239,7 +239,7 @@ def test_nothing_of_a_notebook_is_loaded_by_itself() -> None:
         "import sys, potluck; potluck.Executor, potluck.Potluck, potluck.aio;"
         " print({'IPython', 'rich', 'matplotlib', 'pyarrow'} & {*sys.modules})"
     )
-    shown = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", check], capture_output=True, text=True, check=True
     )
-    assert shown.stdout == "set()\n"
+    assert process.stdout == "set()\n"

@@ -49,17 +49,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wishes", "sentence"), WRONG)
-def test_a_mistake_is_reported_where_it_is_made(wishes: dict[str, Any], sentence: str) -> None:
+@pytest.mark.parametrize(("options", "sentence"), WRONG)
+def test_a_mistake_is_reported_where_it_is_made(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        potluck.task(**wishes)
+        potluck.task(**options)
     assert sentence in raised.value.detail
 
 
 def test_a_version_of_python_cannot_be_chosen_for_a_function() -> None:
-    wishes: dict[str, Any] = {"python": "3.12"}
+    options: dict[str, Any] = {"python": "3.12"}
     with pytest.raises(InvalidInput, match="There is no option 'python'") as raised:
-        potluck.task(**wishes)
+        potluck.task(**options)
     assert raised.value.hint == "A function runs on the version of your own Python."
 
 
@@ -74,10 +74,10 @@ def test_words_become_what_the_server_understands() -> None:
             "max_price": "0.5",
         }
     )
-    wanted = options.request.requirements
-    assert (wanted.device_kind, wanted.device_model) == (DeviceKind.GPU, "RTX 40*")
-    assert (wanted.memory_bytes, wanted.device_memory_bytes) == (2 * 2**30, 24 * 10**9)
-    assert wanted.max_price_micro_per_hour == 500_000
+    requirements = options.request.requirements
+    assert (requirements.device_kind, requirements.device_model) == (DeviceKind.GPU, "RTX 40*")
+    assert (requirements.memory_bytes, requirements.device_memory_bytes) == (2 * 2**30, 24 * 10**9)
+    assert requirements.max_price_micro_per_hour == 500_000
     assert (options.request.limits.run_seconds, options.request.max_attempts) == (60.0, 3)
 
 
@@ -98,8 +98,12 @@ def test_words_become_what_the_server_understands() -> None:
     ],
 )
 def test_gpus_by_number_model_or_both(gpu: Any, kind: Any, count: int, model: Any) -> None:
-    wanted = parse_options({"gpu": gpu}).request.requirements
-    assert (wanted.device_kind, wanted.device_count, wanted.device_model) == (kind, count, model)
+    requirements = parse_options({"gpu": gpu}).request.requirements
+    assert (requirements.device_kind, requirements.device_count, requirements.device_model) == (
+        kind,
+        count,
+        model,
+    )
 
 
 def test_secrets_come_from_the_environment_when_they_are_sent(
@@ -132,9 +136,9 @@ class Scaled:
 def test_a_method_stays_one() -> None:
     scaled = Scaled(3)
     assert scaled.times(2) == scaled.times.using(cores=2)(2) == Scaled.times(scaled, 2) == 6
-    there = pickle.loads(scaled.times._order.code.get(has_folder=False)[1])
+    remote_times = pickle.loads(scaled.times._order.code.get(has_folder=False)[1])
     scaled.factor = 5
-    assert there(2) == 6, "the object went along as it was"
+    assert remote_times(2) == 6, "the object went along as it was"
 
 
 def test_a_task_is_still_the_function() -> None:

@@ -89,9 +89,9 @@ def dumped(x: int) -> str:
 
 def test_what_is_installed_is_not_looked_into() -> None:
     """It refers to half of the world, and a look is taken before each call."""
-    found = capture_references(dumped)
-    assert helper in found and dedent in found
-    assert len(found) < 12
+    references = capture_references(dumped)
+    assert helper in references and dedent in references
+    assert len(references) < 12
 
 
 def test_items_are_pickled_each_by_itself() -> None:
@@ -101,10 +101,10 @@ def test_items_are_pickled_each_by_itself() -> None:
     assert pickle.loads(items[2])[0]() == 3
 
 
-@pytest.mark.parametrize("what", [threading.Lock(), (i for i in range(3))])
-def test_an_unpicklable_argument_is_reported(what: object) -> None:
+@pytest.mark.parametrize("argument", [threading.Lock(), (i for i in range(3))])
+def test_an_unpicklable_argument_is_reported(argument: object) -> None:
     with pytest.raises(InvalidInput, match="An argument cannot be pickled") as raised:
-        pickle_call((what,), {}, [])
+        pickle_call((argument,), {}, [])
     assert "inside the function" in raised.value.hint
 
 

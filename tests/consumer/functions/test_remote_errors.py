@@ -17,9 +17,9 @@ def test_it_is_of_its_builtin_type_and_has_the_remote_traceback(builtin: type[Ex
     name = builtin.__name__
     error = remote_error(name, "[Errno 13] not \x00 this", "  in there")
     assert isinstance(error, builtin) and isinstance(error, RemoteError)
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error)
-    for each in (error, again):
+    copied_error = pickle.loads(pickle.dumps(error))
+    assert type(copied_error) is type(error)
+    for each in (error, copied_error):
         assert str(each) == each.detail == f"{name}: [Errno 13] not \x00 this"
         assert (each.args, each.type_name) == ((each.detail,), name)
         text = "".join(traceback.format_exception(each))
@@ -40,9 +40,9 @@ def test_others_are_only_remote_errors(name: str) -> None:
 
 
 def test_the_list_is_of_exceptions_that_end_no_loop() -> None:
-    never = tuple(getattr(builtins, name) for name in NEVER)
+    forbidden = tuple(getattr(builtins, name) for name in NEVER)
     assert all(issubclass(kind, Exception) for kind in BUILTIN_TYPES)
-    assert not any(issubclass(kind, never) for kind in BUILTIN_TYPES)
+    assert not any(issubclass(kind, forbidden) for kind in BUILTIN_TYPES)
 
 
 def test_a_known_cause_is_in_the_hint_and_below_the_traceback() -> None:

@@ -120,8 +120,8 @@ def test_a_list_without_an_answer_is_sent_again_under_its_key(
     server.plays(RESULTS, _results(_over(TASK_ID, 7)))
     assert potluck.task(add).using(client=client).submit(1).result(10) == 7
     sent = _sent(server, BATCH)
-    assert len(sent) == 8 and len({each.headers["Idempotency-Key"] for each in sent}) == 1
-    assert len({each.body for each in sent}) == 1
+    assert len(sent) == 8 and len({request.headers["Idempotency-Key"] for request in sent}) == 1
+    assert len({request.body for request in sent}) == 1
 
 
 def test_what_is_submitted_one_after_the_other_is_asked_for_together(
@@ -131,11 +131,11 @@ def test_what_is_submitted_one_after_the_other_is_asked_for_together(
     server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
     server.plays(RESULTS, _results(_over(TASK_ID, 7), _over(OTHER_ID, 8)))
     function = potluck.task(add).using(client=client)
-    one = function.submit(1)
+    first_future = function.submit(1)
     assert potluck.flush(10)
-    assert (function.submit(2).result(10), one.result(10)) == (8, 7)
-    (asked,) = _sent(server, RESULTS)
-    assert {each.task_id for each in decode_json(asked.body, AskResults).tasks} == {
+    assert (function.submit(2).result(10), first_future.result(10)) == (8, 7)
+    (results_request,) = _sent(server, RESULTS)
+    assert {task.task_id for task in decode_json(results_request.body, AskResults).tasks} == {
         TASK_ID,
         OTHER_ID,
     }
@@ -145,14 +145,14 @@ def test_an_unreadable_list_is_sent_one_by_one(server: FakeServer, client: Potlu
     wrong = refuses(InvalidInput("One of them is nonsense."))
     server.plays(BATCH, hang_up(), wrong, _taken(TASK_ID), wrong)
     sender = SubmitQueue(client.transport)
-    one, other = Addressee(), Addressee()
+    first_addressee, other = Addressee(), Addressee()
     with sender._turn:  # so that both go in one list
-        sender.put(Submission(REQUEST, one))
+        sender.put(Submission(REQUEST, first_addressee))
         sender.put(Submission(REQUEST, other))
     assert sender.flush(10)
     sender.close()
-    assert one.task_id == TASK_ID and isinstance(other.error, InvalidInput)
-    sizes = [len(decode_json(each.body, SubmitTasks).tasks) for each in _sent(server, BATCH)]
+    assert first_addressee.task_id == TASK_ID and isinstance(other.error, InvalidInput)
+    sizes = [len(decode_json(request.body, SubmitTasks).tasks) for request in _sent(server, BATCH)]
     assert sizes == [2, 2, 1, 1]
 
 
@@ -161,23 +161,23 @@ def test_a_list_that_may_have_been_taken_is_not_sent_under_another_key(
 ) -> None:
     page = b"<html>The origin answered too late.</html>"
     sender = SubmitQueue(client.transport)
-    for answers, taken in (
+    for responses, expected_ids in (
         ([Scene(520, page), Scene(408, page), _taken(TASK_ID, OTHER_ID)], [TASK_ID, OTHER_ID]),
         ([Scene(201, page)], [None, None]),
     ):
-        server.plays(BATCH, *answers)
+        server.plays(BATCH, *responses)
         server.requests.clear()
         addressees = Addressee(), Addressee()
         with sender._turn:
             for addressee in addressees:
                 sender.put(Submission(REQUEST, addressee))
         assert sender.flush(10)
-        assert [each.task_id for each in addressees] == taken
+        assert [addressee.task_id for addressee in addressees] == expected_ids
         sent = _sent(server, BATCH)
-        assert len(sent) == len(answers)
-        assert len({each.headers["Idempotency-Key"] for each in sent}) == 1
-        assert {len(decode_json(each.body, SubmitTasks).tasks) for each in sent} == {2}
-    assert all(isinstance(each.error, BadSettings) for each in addressees)
+        assert len(sent) == len(responses)
+        assert len({request.headers["Idempotency-Key"] for request in sent}) == 1
+        assert {len(decode_json(request.body, SubmitTasks).tasks) for request in sent} == {2}
+    assert all(isinstance(addressee.error, BadSettings) for addressee in addressees)
     sender.close()
 
 
@@ -196,12 +196,12 @@ def test_an_unencodable_task_is_refused_and_affects_no_other(
 ) -> None:
     broken = replace(REQUEST, secrets={"TOKEN": object()})
     sender = SubmitQueue(client.transport)
-    one, other, later = Addressee(), Addressee(), Addressee()
+    first_addressee, other, later = Addressee(), Addressee(), Addressee()
     with sender._turn:
-        sender.put(Submission(broken, one))
+        sender.put(Submission(broken, first_addressee))
         sender.put(Submission(REQUEST, other))
     assert sender.flush(10)
-    assert isinstance(one.error, InvalidInput) and other.task_id == TASK_ID
+    assert isinstance(first_addressee.error, InvalidInput) and other.task_id == TASK_ID
     sender.put(Submission(REQUEST, later))
     assert sender.flush(10) and later.task_id == TASK_ID, "the thread lives"
     sender.close()
@@ -218,10 +218,10 @@ def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(clien
             sender.put(Submission(REQUEST, second := Addressee()))
             sender.take_back(second)
 
-        behind = threading.Timer(0.05, take_back)
-        behind.start()
+        take_back_timer = threading.Timer(0.05, take_back)
+        take_back_timer.start()
         assert sender.flush(10) and first.task_id == TASK_ID
-        behind.join()
+        take_back_timer.join()
         sender.close()
 
 
@@ -249,8 +249,10 @@ def test_inputs_that_could_not_be_sent_are_sent_next_time(
         except StopIteration:
             break
     assert sorted(map(str, found)) == ["1", "2", "3", "4", "later"]
-    assert [each for each in found if each != "later"] == [1, 2, 3, 4]
-    counts = [decode_json(each.body, SubmitTasks).tasks[0].items for each in _sent(server, BATCH)]
+    assert [result for result in found if result != "later"] == [1, 2, 3, 4]
+    counts = [
+        decode_json(request.body, SubmitTasks).tasks[0].items for request in _sent(server, BATCH)
+    ]
     assert counts == [2, 2]
 
 
@@ -279,8 +281,8 @@ def test_a_value_that_is_too_large_is_not_fetched(server: FakeServer, client: Po
     data = plain_values.encode(10**3000)
     blob = BlobRef(hashlib.sha256(data).hexdigest(), len(data))
     pieces = [ResultPiece(0, 1, Value(blob=blob))]
-    over = TaskResult(TASK_ID, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
-    server.plays(RESULTS, _results(over))
+    ended_result = TaskResult(TASK_ID, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
+    server.plays(RESULTS, _results(ended_result))
     server.plays(path := f"/v1/blobs/{blob.sha256}", Scene(200, data))
     function = potluck.task(add).using(client=client)
     with pytest.raises(potluck.UntrustedResult, match="the limit is 1000"):
@@ -293,34 +295,34 @@ def test_a_cancelled_call_ends_as_cancelled_in_any_order_of_events(
     server: FakeServer, client: Potluck
 ) -> None:
     """Here the result comes before the answer to the cancellation."""
-    over = TaskResult(TASK_ID, TaskState.CANCELLED, 0, [], EndReason.CANCELLED)
+    ended_result = TaskResult(TASK_ID, TaskState.CANCELLED, 0, [], EndReason.CANCELLED)
     server.plays(RESULTS, _results())
     future = potluck.task(add).using(client=client).submit(1)
     assert potluck.flush(10)
     future._is_cancelling = True
-    server.plays(RESULTS, _results(over))
+    server.plays(RESULTS, _results(ended_result))
     await_true(future.done, "it has heard of it")
     assert future.cancelled() and future.cancel()
 
 
 def test_large_values_are_fetched_by_a_few_threads() -> None:
-    fetches, may_end, done = Fetches(), threading.Event(), threading.Semaphore(0)
+    fetches, may_end, fetched = Fetches(), threading.Event(), threading.Semaphore(0)
     names = []
 
     def fetch() -> None:
         names.append(threading.current_thread())
         may_end.wait(30)
-        done.release()
+        fetched.release()
 
     for _ in range(20):
         fetches.put(fetch)
     fetches.close()
     await_true(lambda: len(names) == 4, "as many as there are threads")
     may_end.set()
-    assert all(done.acquire(timeout=10) for _ in range(20))
+    assert all(fetched.acquire(timeout=10) for _ in range(20))
     assert len(set(names)) == 4
     fetches.put(fetch)
-    assert done.acquire(timeout=10), "also one that comes after the end"
+    assert fetched.acquire(timeout=10), "also one that comes after the end"
 
 
 def test_a_file_that_was_written_to_is_uploaded_again(
@@ -384,9 +386,9 @@ def test_a_server_that_stays_away_is_reported_by_the_result(server: FakeServer) 
 def test_an_unknown_task_is_reported_and_the_others_continue(
     server: FakeServer, client: Potluck
 ) -> None:
-    gone = refuses(potluck.model.error.NotFound("There is no such task of yours."))
+    not_found = refuses(potluck.model.error.NotFound("There is no such task of yours."))
     server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
-    server.plays(RESULTS, gone)
+    server.plays(RESULTS, not_found)
     function = potluck.task(add).using(client=client)
     with pytest.raises(PotluckError, match="There is no such task"):
         function.submit(1).result(10)
@@ -409,9 +411,13 @@ def test_a_poll_that_waits_is_asked_again_with_the_new_task(client: Potluck) -> 
             assert second.result(3) == 9, "sooner than the poll would have been given up"
             assert not first.done()
             server.hangs.set()
-            asked = [decode_json(each.body, AskResults) for each in _sent(server, RESULTS)]
-            assert [wanted.task_id for wanted in asked[0].tasks] == [TASK_ID]
-            assert asked[0].wait_seconds > 0.5
+            result_requests = [
+                decode_json(request.body, AskResults) for request in _sent(server, RESULTS)
+            ]
+            assert [wanted_result.task_id for wanted_result in result_requests[0].tasks] == [
+                TASK_ID
+            ]
+            assert result_requests[0].wait_seconds > 0.5
 
 
 PROGRAM = """
@@ -434,7 +440,7 @@ def test_submitted_tasks_are_sent_when_the_program_ends() -> None:
         environment = {**os.environ, "POTLUCK_URL": server.url, "POTLUCK_TOKEN": "secret"}
         command = [sys.executable, "-c", PROGRAM]
         subprocess.run(command, env=environment, check=True, timeout=60)
-    sent = [decode_json(each.body, SubmitTasks).tasks for each in _sent(server, BATCH)]
+    sent = [decode_json(request.body, SubmitTasks).tasks for request in _sent(server, BATCH)]
     assert sum(map(len, sent)) == 5
 
 
@@ -459,8 +465,8 @@ class SlowResults(FakeServer):
     def _next_scene(self, path: str) -> Scene:
         if path != RESULTS:
             return super()._next_scene(path)
-        asked = decode_json(self.requests[-1].body, AskResults)
-        if OTHER_ID in {wanted.task_id for wanted in asked.tasks}:
+        results_request = decode_json(self.requests[-1].body, AskResults)
+        if OTHER_ID in {wanted_result.task_id for wanted_result in results_request.tasks}:
             return _results(_over(OTHER_ID, 9))
         self.hangs.wait(30)
         return _results()

@@ -58,13 +58,13 @@ def test_a_timeout_cancels_the_task_and_says_why_it_waits(
 
 
 def test_a_timeout_of_a_map_cancels_the_rest(client: Potluck) -> None:
-    mapped = potluck.task(client=client)(str).map([1, 2])
+    results = potluck.task(client=client)(str).map([1, 2])
     assert potluck.flush(30)
-    (task_id,) = mapped.task_ids
+    (task_id,) = results.task_ids
     await_true(lambda: client.tasks.get(task_id).waiting, "the scheduler says why it waits")
     reason = rf"the rest is cancelled: str \({task_id}\): queued: ."
     with pytest.raises(TimeoutError, match=reason):
-        mapped.next(0.01)
+        results.next(0.01)
     assert potluck.flush(30)
     assert state_of(client, task_id) is TaskState.CANCELLED
 

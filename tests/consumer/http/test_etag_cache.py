@@ -21,8 +21,8 @@ def server() -> Iterator[FakeServer]:
 
 
 def named(pool: PoolView, etag: str) -> Scene:
-    answer = says(pool)
-    return Scene(200, answer.body, {**answer.headers, "ETag": etag})
+    response = says(pool)
+    return Scene(200, response.body, {**response.headers, "ETag": etag})
 
 
 def test_what_is_the_same_comes_from_memory(server: FakeServer) -> None:
@@ -31,8 +31,8 @@ def test_what_is_the_same_comes_from_memory(server: FakeServer) -> None:
     with Potluck(server.url, "secret") as potluck:
         potluck.transport.remember()
         assert [potluck.resources.pool() for _ in range(6)] == [POOL] * 3 + [other, POOL, POOL]
-    asked = [request.headers.get("If-None-Match") for request in server.requests]
-    assert asked == [None, '"one"', '"one"', '"one"', '"two"', None]
+    etags = [request.headers.get("If-None-Match") for request in server.requests]
+    assert etags == [None, '"one"', '"one"', '"one"', '"two"', None]
 
 
 def test_responses_are_remembered_only_on_request(server: FakeServer) -> None:
@@ -62,8 +62,12 @@ def test_what_stays_the_same_is_not_the_first_to_be_forgotten(server: FakeServer
             server.plays(f"/v1/{number}", named(POOL, '"one"'))
             potluck.transport.call("GET", f"/v1/{number}")
             assert potluck.resources.pool() == POOL
-    asked = [each.headers.get("If-None-Match") for each in server.requests if "pool" in each.path]
-    assert asked == [None] + ['"one"'] * 19
+    etags = [
+        request.headers.get("If-None-Match")
+        for request in server.requests
+        if "pool" in request.path
+    ]
+    assert etags == [None] + ['"one"'] * 19
 
 
 def test_a_cache_entry_dropped_by_another_thread_is_still_used(
@@ -75,8 +79,8 @@ def test_a_cache_entry_dropped_by_another_thread_is_still_used(
         transport.remember()
         send = transport._send
 
-        def forgotten_meanwhile(*asked: Any) -> Any:
-            response = send(*asked)
+        def forgotten_meanwhile(*arguments: Any) -> Any:
+            response = send(*arguments)
             for number in range(20):
                 assert transport._cache is not None
                 transport._cache.keep(f"/v1/{number}", {"ETag": '"two"'}, b"")

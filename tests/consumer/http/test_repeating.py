@@ -172,24 +172,26 @@ def client(server: FakeServer) -> Iterator[Potluck]:
 def public(client: Potluck) -> set[str]:
     """Every method of the client and of its areas."""
     areas = {name: getattr(client, name) for name in AREAS}
-    own = {name for name, _ in _methods(Potluck)}
-    return own | {f"{area}.{name}" for area in areas for name, _ in _methods(type(areas[area]))}
+    own_methods = {name for name, _ in _methods(Potluck)}
+    return own_methods | {
+        f"{area}.{name}" for area in areas for name, _ in _methods(type(areas[area]))
+    }
 
 
 def _methods(kind: type) -> list[tuple[str, Any]]:
-    found = [
+    members = [
         *inspect.getmembers(kind, inspect.isfunction),
         *inspect.getmembers(kind, inspect.ismethod),
     ]
-    return [(name, method) for name, method in found if not name.startswith("_")]
+    return [(name, method) for name, method in members if not name.startswith("_")]
 
 
-def called(client: Potluck, name: str, given: tuple[Any, ...]) -> None:
+def called(client: Potluck, name: str, arguments: tuple[Any, ...]) -> None:
     """To its end, as far as there is one; whoever is iterated is asked for the first."""
     part, _, method = name.rpartition(".")
-    found: Any = getattr(getattr(client, part) if part else client, method)(*given)
-    if isinstance(found, Iterable) and not isinstance(found, str | bytes | list):
-        next(iter(found))
+    value: Any = getattr(getattr(client, part) if part else client, method)(*arguments)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | list):
+        next(iter(value))
 
 
 AWAY: dict[str, Callable[[], Scene]] = {
@@ -199,51 +201,53 @@ AWAY: dict[str, Callable[[], Scene]] = {
 }
 
 
-@pytest.mark.parametrize("away", AWAY)
-@pytest.mark.parametrize(("name", "given"), REPEATED, ids=[each[0] for each in REPEATED])
+@pytest.mark.parametrize("outage", AWAY)
+@pytest.mark.parametrize(("name", "arguments"), REPEATED, ids=[case[0] for case in REPEATED])
 def test_what_is_repeated(
-    server: FakeServer, client: Potluck, name: str, given: tuple[Any, ...], away: str
+    server: FakeServer, client: Potluck, name: str, arguments: tuple[Any, ...], outage: str
 ) -> None:
-    server.answers_all(AWAY[away]())
-    with pytest.raises(error.PotluckError) as caught:
-        called(client, name, given)
-    assert caught.value.retryable, "whoever calls may try again, later"
+    server.answers_all(AWAY[outage]())
+    with pytest.raises(error.PotluckError) as error_info:
+        called(client, name, arguments)
+    assert error_info.value.retryable, "whoever calls may try again, later"
     assert len(server.requests) > 1
-    assert len({(each.method, each.path, each.body) for each in server.requests}) == 1
-    keys = {each.headers.get("Idempotency-Key") for each in server.requests}
+    assert len({(request.method, request.path, request.body) for request in server.requests}) == 1
+    keys = {request.headers.get("Idempotency-Key") for request in server.requests}
     assert len(keys) == 1, "the same call has the same key each time"
 
 
-@pytest.mark.parametrize("away", AWAY)
-@pytest.mark.parametrize(("name", "given"), ONCE, ids=[each[0] for each in ONCE])
+@pytest.mark.parametrize("outage", AWAY)
+@pytest.mark.parametrize(("name", "arguments"), ONCE, ids=[case[0] for case in ONCE])
 def test_what_is_never_repeated(
-    server: FakeServer, client: Potluck, name: str, given: tuple[Any, ...], away: str
+    server: FakeServer, client: Potluck, name: str, arguments: tuple[Any, ...], outage: str
 ) -> None:
-    server.answers_all(AWAY[away]())
+    server.answers_all(AWAY[outage]())
     with pytest.raises(error.PotluckError):
-        called(client, name, given)
+        called(client, name, arguments)
     assert len(server.requests) == 1
 
 
 def test_every_call_is_in_the_table(client: Potluck) -> None:
-    told = {name for name, _ in REPEATED + ONCE} | OF_OTHERS
-    assert public(client) == told, f"say whether it may be repeated: {public(client) ^ told}"
+    listed_names = {name for name, _ in REPEATED + ONCE} | OF_OTHERS
+    assert public(client) == listed_names, (
+        f"say whether it may be repeated: {public(client) ^ listed_names}"
+    )
 
 
 def test_nothing_was_sent_over_a_line_that_was_refused() -> None:
     """So everything may try that again; then nobody answers, and that is said."""
     with Potluck("http://127.0.0.1:9", "secret", HASTE) as client:
-        for name, given in (REPEATED[1], ONCE[0]):
+        for name, arguments in (REPEATED[1], ONCE[0]):
             with pytest.raises(error.ServerUnreachable, match="Nothing answers"):
-                called(client, name, given)
+                called(client, name, arguments)
 
 
 def test_a_refusal_is_not_repeated(server: FakeServer, client: Potluck) -> None:
     server.answers_all(refuses(error.InvalidInput("That is impossible.")))
-    for name, given in [*REPEATED[1:9], *ONCE[:3]]:
+    for name, arguments in [*REPEATED[1:9], *ONCE[:3]]:
         server.requests.clear()
         with pytest.raises(error.InvalidInput):
-            called(client, name, given)
+            called(client, name, arguments)
         # The server's version may explain it, and is asked for once.
         sent = [request for request in server.requests if request.path != "/healthz"]
         assert len(sent) == 1, name
@@ -254,7 +258,7 @@ def test_every_public_name_says_what_it_is(client: Potluck) -> None:
     silent = [
         f"{name}.{method}"
         for name, area in {**areas, "client": client}.items()
-        for method, found in _methods(type(area))
-        if not (found.__doc__ or "").strip()
+        for method, method_function in _methods(type(area))
+        if not (method_function.__doc__ or "").strip()
     ]
     assert silent == []

@@ -31,29 +31,29 @@ URL = "http://127.0.0.1:8470"
     ],
 )
 def test_statuses_of_a_proxy_are_understood(status: int, kind: type[Exception]) -> None:
-    told = error_of_response(status, b"<html>nginx</html>", URL)
-    assert type(told) is kind
-    assert str(status) in told.detail
+    raised_error = error_of_response(status, b"<html>nginx</html>", URL)
+    assert type(raised_error) is kind
+    assert str(status) in raised_error.detail
 
 
 @pytest.mark.parametrize("status", [302, 400, 409, 418])
 def test_a_refusal_of_the_content_is_believed_of_the_server_only(status: int) -> None:
     """On its word a provider drops an outcome, so a proxy's word must not count for it."""
-    told = error_of_response(status, b"<html>nginx</html>", URL)
-    assert isinstance(told, BadSettings)
-    assert not isinstance(told, InvalidInput | Conflict)
+    raised_error = error_of_response(status, b"<html>nginx</html>", URL)
+    assert isinstance(raised_error, BadSettings)
+    assert not isinstance(raised_error, InvalidInput | Conflict)
 
 
 def test_that_a_credential_is_over_is_believed_of_the_server_only() -> None:
     """On its word a provider ends, and a session is signed in anew."""
     assert not isinstance(error_of_response(401, b"<html>nginx</html>", URL), NotSignedIn)
-    told = error_of_response(401, encode_json(to_problem(NotSignedIn("It is over."))), URL)
-    assert type(told) is NotSignedIn
+    raised_error = error_of_response(401, encode_json(to_problem(NotSignedIn("It is over."))), URL)
+    assert type(raised_error) is NotSignedIn
 
 
 def test_the_servers_own_error_is_itself_again() -> None:
-    told = error_of_response(409, encode_json(to_problem(StaleLease("It is over."))), URL)
-    assert type(told) is StaleLease and told.detail == "It is over."
+    raised_error = error_of_response(409, encode_json(to_problem(StaleLease("It is over."))), URL)
+    assert type(raised_error) is StaleLease and raised_error.detail == "It is over."
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,6 @@ def test_https_never_redirects_to_http(url: str, place: str, is_followed: bool) 
 
 
 def test_a_success_of_another_shape_names_the_version() -> None:
-    with pytest.raises(BadSettings, match="does not match this version") as refused:
+    with pytest.raises(BadSettings, match="does not match this version") as error_info:
         decode_response(b"[]", dict[str, str], URL)
-    assert "potluck version" in refused.value.hint
+    assert "potluck version" in error_info.value.hint

@@ -27,7 +27,7 @@ EVENTS = [
 def test_any_cut_gives_the_same_events(cuts: list[int]) -> None:
     reader = EventReader()
     edges = [0, *sorted(cuts), len(STREAM)]
-    parts = [STREAM[begin:end] for begin, end in pairwise(edges)]
+    parts = [STREAM[start:end] for start, end in pairwise(edges)]
     assert [event for part in parts for event in reader.feed(part)] == EVENTS
 
 

@@ -17,24 +17,24 @@ def test_several_are_done_at_a_time() -> None:
 
 
 def test_all_are_done() -> None:
-    done: list[int] = []
-    map_in_threads(done.append, range(100))
-    map_in_threads(done.append, [])
-    assert sorted(done) == list(range(100))
+    handled: list[int] = []
+    map_in_threads(handled.append, range(100))
+    map_in_threads(handled.append, [])
+    assert sorted(handled) == list(range(100))
 
 
 def test_a_mistake_ends_it() -> None:
     """The others wait, so that whoever fails is heard before they could go on."""
-    heard = threading.Event()
-    done: list[int] = []
+    may_end = threading.Event()
+    handled: list[int] = []
 
     def act(number: int) -> None:
         if number == 3:
             raise KeyError(number)
-        heard.wait(5)
-        done.append(number)
+        may_end.wait(5)
+        handled.append(number)
 
     with pytest.raises(KeyError, match="3"):
         map_in_threads(act, range(1000))
-    heard.set()
-    assert len(done) < 1000 - 8
+    may_end.set()
+    assert len(handled) < 1000 - 8

@@ -109,7 +109,7 @@ def test_an_impossible_address_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "spelled"),
+    ("typed_url", "spelled"),
     [
         ("HTTPS://Pool.Example:443/", "https://pool.example"),
         ("http://LOCALHOST:80", "http://localhost"),
@@ -117,9 +117,9 @@ def test_an_impossible_address_is_refused(url: str) -> None:
         ("https://[2001:DB8::1]", "https://[2001:db8::1]"),
     ],
 )
-def test_an_address_has_one_spelling(typed: str, spelled: str) -> None:
-    save_profile(Profile(typed, SESSION, "/the/pin.pem"))
-    saved = load_profile_for(choose_url(typed))
+def test_an_address_has_one_spelling(typed_url: str, spelled: str) -> None:
+    save_profile(Profile(typed_url, SESSION, "/the/pin.pem"))
+    saved = load_profile_for(choose_url(typed_url))
     assert saved is not None and (saved.url, saved.ca_file) == (spelled, "/the/pin.pem")
 
 

@@ -54,8 +54,8 @@ def tokens(number: int, address: str = "0xAb") -> Scene:
 def asked(server: FakeServer) -> list[str]:
     """Paths and the last word of each Authorization header."""
     return [
-        f"{each.path} {each.headers.get('Authorization', 'nobody').split()[-1]}"
-        for each in server.requests
+        f"{request.path} {request.headers.get('Authorization', 'nobody').split()[-1]}"
+        for request in server.requests
     ]
 
 
@@ -161,8 +161,8 @@ def test_without_a_wallet_the_person_is_asked_to_sign_in_again(server: FakeServe
 
 @pytest.mark.parametrize("is_theirs", [True, False], ids=["its own wallet", "another wallet"])
 def test_a_wallet_that_needs_no_person_signs_in_again(server: FakeServer, is_theirs: bool) -> None:
-    mine = wallet.make_unattended()
-    address = mine.address if is_theirs else "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
+    own_wallet = wallet.make_unattended()
+    address = own_wallet.address if is_theirs else "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
     save(server, seconds_left=5, address=address)
     server.plays("/v1/auth/refresh", NO)
     later = datetime.now(UTC) + timedelta(minutes=5)
@@ -174,11 +174,11 @@ def test_a_wallet_that_needs_no_person_signs_in_again(server: FakeServer, is_the
                 potluck.account.me()
             return
         potluck.account.me()
-    sent = next(each for each in server.requests if each.path == "/v1/auth/login")
+    sent = next(request for request in server.requests if request.path == "/v1/auth/login")
     login = msgspec.json.decode(sent.body, type=Login)
     assert read(login.message).uri == server.url
     signature = bytes.fromhex(login.signature[2:])
-    assert recover(text_digest(login.message), signature) == mine.address
+    assert recover(text_digest(login.message), signature) == own_wallet.address
     assert asked(server)[-1] == "/v1/me access-5"
 
 
@@ -191,7 +191,7 @@ def test_nothing_is_signed_for_another_server(server: FakeServer) -> None:
     with pytest.raises(BadSettings, match="uses the address https://potluck"):
         sign_in(line, wallet.Wallet(b"\1" * 32))
     line.close()
-    assert [each.path for each in server.requests] == ["/v1/auth/challenge"]
+    assert [request.path for request in server.requests] == ["/v1/auth/challenge"]
 
 
 def test_a_wrong_clock_is_named(server: FakeServer) -> None:

@@ -47,8 +47,8 @@ def key_file(directory: Path, content: str | bytes, permissions: int = 0o600) ->
 
 
 def test_a_made_wallet_opens_with_its_password_and_no_other(config: Path) -> None:
-    made = wallet.make("correct horse")
-    assert wallet.load(ask=answering("correct horse")).address == made.address
+    new_wallet = wallet.make("correct horse")
+    assert wallet.load(ask=answering("correct horse")).address == new_wallet.address
     with pytest.raises(NotSignedIn, match="is wrong"):
         wallet.load(ask=answering("correct house"))
     assert mode(config) == 0o700
@@ -57,13 +57,13 @@ def test_a_made_wallet_opens_with_its_password_and_no_other(config: Path) -> Non
 
 
 def test_a_made_keystore_takes_less_than_a_second_and_other_tools_open_it() -> None:
-    made = wallet.make("correct horse")
-    begun = time.process_time()
+    new_wallet = wallet.make("correct horse")
+    started = time.process_time()
     wallet.load(ask=answering("correct horse"))
-    assert time.process_time() - begun < 2  # half of it is the import
+    assert time.process_time() - started < 2  # half of it is the import
     content = json.loads(wallet.keystore_path().read_text())
     assert content["crypto"]["kdfparams"]["n"] >= 2**16
-    assert Account.from_key(Account.decrypt(content, "correct horse")).address == made.address
+    assert Account.from_key(Account.decrypt(content, "correct horse")).address == new_wallet.address
 
 
 @pytest.mark.parametrize("kdf", ["scrypt", "pbkdf2"])
@@ -75,9 +75,9 @@ def test_other_tools_keystores_are_read(tmp_path: Path, kdf: Literal["scrypt", "
 
 
 def test_a_signature_is_the_one_that_other_wallets_make() -> None:
-    mine = wallet.Wallet(bytes.fromhex(KEY))
-    theirs = Account.from_key(KEY).sign_message(encode_defunct(text="hello"))
-    assert mine.sign(text_digest("hello")) == "0x" + theirs.signature.hex()
+    own_wallet = wallet.Wallet(bytes.fromhex(KEY))
+    other_signed = Account.from_key(KEY).sign_message(encode_defunct(text="hello"))
+    assert own_wallet.sign(text_digest("hello")) == "0x" + other_signed.signature.hex()
 
 
 @pytest.mark.parametrize("spelled", [KEY, f"0x{KEY}\n", KEY.upper()])
@@ -118,19 +118,19 @@ def test_without_a_person_only_what_needs_none(monkeypatch: pytest.MonkeyPatch) 
     assert not wallet.has_wallet()
     with pytest.raises(NotSignedIn, match="no wallet here"):
         wallet.load()
-    made = wallet.make("secret word")
+    new_wallet = wallet.make("secret word")
     with pytest.raises(NotSignedIn, match="needs its password"):
         wallet.load()
     monkeypatch.setenv("POTLUCK_WALLET_PASSWORD", "secret word")
-    assert wallet.load().address == made.address
+    assert wallet.load().address == new_wallet.address
 
 
 def test_an_unattended_wallet_opens_by_itself(config: Path) -> None:
-    made = wallet.make_unattended()
-    assert wallet.load().address == made.address
+    new_wallet = wallet.make_unattended()
+    assert wallet.load().address == new_wallet.address
     assert mode(wallet.password_path()) == 0o600
     assert len(wallet.password_path().read_text()) >= 32
-    assert sorted(each.name for each in config.iterdir()) == [
+    assert sorted(path.name for path in config.iterdir()) == [
         "wallet-password",
         "wallet.json",
         "wallet.lock",
@@ -139,19 +139,19 @@ def test_an_unattended_wallet_opens_by_itself(config: Path) -> None:
 
 def test_a_password_that_was_kept_for_another_wallet_is_not_the_last_word() -> None:
     wallet.make_unattended()
-    own = keystore.encrypt_key(bytes.fromhex(KEY), "my own words")
-    wallet.keystore_path().write_bytes(own)
+    own_keystore = keystore.encrypt_key(bytes.fromhex(KEY), "my own words")
+    wallet.keystore_path().write_bytes(own_keystore)
     with pytest.raises(NotSignedIn, match="is wrong"):
         wallet.load()
     assert wallet.load(ask=answering("my own words")).address == ADDRESS
 
 
 def test_a_wallet_is_never_overwritten() -> None:
-    made = wallet.make_unattended()
-    for again in (wallet.make_unattended, lambda: wallet.make("another one")):
+    new_wallet = wallet.make_unattended()
+    for make_wallet in (wallet.make_unattended, lambda: wallet.make("another one")):
         with pytest.raises(BadSettings, match="already"):
-            again()
-    assert wallet.load().address == made.address
+            make_wallet()
+    assert wallet.load().address == new_wallet.address
 
 
 def test_of_many_at_once_one_makes_the_wallet() -> None:
@@ -162,10 +162,10 @@ def test_of_many_at_once_one_makes_the_wallet() -> None:
             return None
 
     with ThreadPool(4) as pool:
-        made = [address for address in pool.map(attempt, range(4)) if address]
-    assert made == [wallet.load().address]
+        addresses = [address for address in pool.map(attempt, range(4)) if address]
+    assert addresses == [wallet.load().address]
 
 
 def test_the_key_is_not_shown() -> None:
-    shown = f"{wallet.Wallet(bytes.fromhex(KEY))!r}"
-    assert shown == f"Wallet({ADDRESS})"
+    wallet_text = f"{wallet.Wallet(bytes.fromhex(KEY))!r}"
+    assert wallet_text == f"Wallet({ADDRESS})"
