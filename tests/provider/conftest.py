@@ -32,9 +32,9 @@ def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest_asyncio.fixture
 async def bwrap(tmp_path: Path) -> Driver:
-    chosen = BubblewrapDriver(tmp_path / "sandbox", "test")
-    await chosen.probe()
-    return chosen
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    await driver.probe()
+    return driver
 
 
 @pytest_asyncio.fixture

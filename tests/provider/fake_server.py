@@ -114,19 +114,19 @@ class FakeServer:
         self._offered.pop(attempt_id, None)
         await self._notify()
 
-    async def until(self, condition: Callable[[], bool], what: str) -> None:
+    async def until(self, condition: Callable[[], bool], description: str) -> None:
         """Waits for something to be true here; every call to the server looks again."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS), self._changed:
                 await self._changed.wait_for(condition)
         except TimeoutError:
-            raise AssertionError(f"{what} did not happen; reports: {self.reports}") from None
+            raise AssertionError(f"{description} did not happen; reports: {self.reports}") from None
 
     def finished(self, attempt_id: AttemptId) -> list[Finished]:
         return [
-            one
-            for one in self.reports
-            if isinstance(one, Finished) and one.lease.attempt_id == attempt_id
+            report
+            for report in self.reports
+            if isinstance(report, Finished) and report.lease.attempt_id == attempt_id
         ]
 
     async def outcome(self, attempt_id: AttemptId) -> Finished:
@@ -135,12 +135,12 @@ class FakeServer:
 
     def items(self, attempt_id: AttemptId) -> list[ItemOutcome]:
         """The outcomes of its items, in the order in which they were reported."""
-        reports = (one for one in self.reports if isinstance(one, ItemsDone))
+        reports = (report for report in self.reports if isinstance(report, ItemsDone))
         return [
             outcome
-            for one in reports
-            if one.lease.attempt_id == attempt_id
-            for outcome in one.outcomes
+            for report in reports
+            if report.lease.attempt_id == attempt_id
+            for outcome in report.outcomes
         ]
 
     def text(self, attempt_id: AttemptId, *streams: str) -> str:
@@ -154,31 +154,33 @@ class FakeServer:
             self._changed.notify_all()
 
     async def register(self, body: bytes, _: NodeId) -> tuple[int, NodeRegistered]:
-        asked = decode_json(body, RegisterNode)
-        for device, said in zip(asked.description.devices, asked.statements, strict=True):
-            self._check(device.uuid, said)
-        self._check_bound(asked)
-        self.registrations.append(replace(asked, statements=()))
-        node_id = asked.node_id if asked.node_id in self.nodes else new_node_id()
+        registration = decode_json(body, RegisterNode)
+        for device, statement in zip(
+            registration.description.devices, registration.statements, strict=True
+        ):
+            self._check(device.uuid, statement)
+        self._check_bound(registration)
+        self.registrations.append(replace(registration, statements=()))
+        node_id = registration.node_id if registration.node_id in self.nodes else new_node_id()
         assert node_id is not None
         self.nodes.add(node_id)
-        devices = [new_device_id() for _ in asked.description.devices]
+        devices = [new_device_id() for _ in registration.description.devices]
         return 201, NodeRegistered(node_id, devices, 90.0, 20.0, 20.0)
 
-    def _check_bound(self, asked: RegisterNode) -> None:
+    def _check_bound(self, registration: RegisterNode) -> None:
         """As a server does where another wallet has one of the devices."""
         if "nothing" in self.bound_elsewhere:
             raise InvalidInput("That cannot be offered.")
-        here = {device.uuid for device in asked.description.devices}
-        if here & self.bound_elsewhere and not asked.contest:
+        uuids = {device.uuid for device in registration.description.devices}
+        if uuids & self.bound_elsewhere and not registration.contest:
             raise DeviceBound("It is another wallet's.")
 
-    def _check(self, uuid: str, said: DeviceStatement) -> None:
+    def _check(self, uuid: str, statement: DeviceStatement) -> None:
         """That one of the keys that signed in says so."""
-        signed = bytes.fromhex(said.signature.removeprefix("0x"))
+        signed = bytes.fromhex(statement.signature.removeprefix("0x"))
         for key in self.tokens.values():
-            digest = statement_digest(uuid, key, self.url, said.stated_at)
-            if (said.uuid, said.origin, recover(digest, signed)) == (uuid, self.url, key):
+            digest = statement_digest(uuid, key, self.url, statement.stated_at)
+            if (statement.uuid, statement.origin, recover(digest, signed)) == (uuid, self.url, key):
                 return
         raise InvalidInput(f"Nobody says that {uuid} is there.")
 
@@ -188,53 +190,63 @@ class FakeServer:
 
     async def node_login(self, body: bytes, _: NodeId) -> tuple[int, NodeToken]:
         login = decode_json(body, NodeLogin)
-        said = read(login.message)
+        login_message = read(login.message)
         signer = recover(text_digest(login.message), bytes.fromhex(login.signature[2:]))
-        is_right = (said.uri, said.statement, said.address) == (self.url, NODE_STATEMENT, signer)
+        is_right = (login_message.uri, login_message.statement, login_message.address) == (
+            self.url,
+            NODE_STATEMENT,
+            signer,
+        )
         if self.refused_logins:
             self.refused_logins -= 1
             raise NotSignedIn("The nonce is too old.")
         if not (self.takes_keys and is_right):
             raise NotSignedIn("The signature does not let you in.")
         token = secrets.token_hex(16)
-        self.tokens[token] = said.address
+        self.tokens[token] = login_message.address
         return 200, NodeToken(token, self.token_seconds, ACCOUNT)
 
     async def answer_challenges(self, body: bytes, _: NodeId) -> tuple[int, ChallengesAnswered]:
-        given = decode_json(body, ChallengeAnswers).answers
-        self.answers += given
-        return 200, ChallengesAnswered([each.uuid for each in given])
+        challenge_answers = decode_json(body, ChallengeAnswers).answers
+        self.answers += challenge_answers
+        return 200, ChallengesAnswered([answer.uuid for answer in challenge_answers])
 
     async def acquire(self, body: bytes, _: NodeId) -> tuple[int, LeasesGranted]:
-        asked = decode_json(body, AcquireLeases)
-        self.polls.append(asked)
-        held = {lease.attempt_id for lease in asked.held}
-        answer = LeasesGranted()
+        poll = decode_json(body, AcquireLeases)
+        self.polls.append(poll)
+        held_ids = {lease.attempt_id for lease in poll.held}
+        response = LeasesGranted()
         try:
-            async with asyncio.timeout(asked.wait_seconds), self._changed:
-                await self._changed.wait_for(lambda: self._news(held) != LeasesGranted())
-                answer = self._news(held)
+            async with asyncio.timeout(poll.wait_seconds), self._changed:
+                await self._changed.wait_for(lambda: self._news(held_ids) != LeasesGranted())
+                response = self._news(held_ids)
         except TimeoutError:
             pass
-        took_beat = self.takes_beats and asked.beat is not None
-        return 200, replace(answer, has_wishes=self.has_wishes, took_beat=took_beat)
+        took_beat = self.takes_beats and poll.beat is not None
+        return 200, replace(response, has_wishes=self.has_wishes, took_beat=took_beat)
 
     def _here(self, grant: Grant) -> Grant:
         """Of a device that the node has, where it has said that it has any."""
-        known = [one.uuid for one in self.registrations[-1].description.devices]
-        if any(device.uuid in known for device in grant.devices):
+        known_uuids = [device.uuid for device in self.registrations[-1].description.devices]
+        if any(device.uuid in known_uuids for device in grant.devices):
             return grant
-        return replace(grant, devices=[replace(one, uuid=known[0]) for one in grant.devices])
+        return replace(
+            grant, devices=[replace(device, uuid=known_uuids[0]) for device in grant.devices]
+        )
 
-    def _news(self, held: set[AttemptId]) -> LeasesGranted:
-        grants = [self._here(grant) for one, grant in self._offered.items() if one not in held]
-        return LeasesGranted(grants, sorted(held & self._stale))
+    def _news(self, held_ids: set[AttemptId]) -> LeasesGranted:
+        grants = [
+            self._here(grant)
+            for attempt_id, grant in self._offered.items()
+            if attempt_id not in held_ids
+        ]
+        return LeasesGranted(grants, sorted(held_ids & self._stale))
 
     async def heartbeat(self, body: bytes, _: NodeId) -> tuple[int, HeartbeatAnswer]:
-        beat = decode_json(body, Heartbeat)
-        self.beats.append(beat)
-        held = {lease.attempt_id for lease in beat.held}
-        return 200, HeartbeatAnswer(sorted(held & self._stale), self.challenges, self.unbound)
+        heartbeat = decode_json(body, Heartbeat)
+        self.beats.append(heartbeat)
+        held_ids = {lease.attempt_id for lease in heartbeat.held}
+        return 200, HeartbeatAnswer(sorted(held_ids & self._stale), self.challenges, self.unbound)
 
     async def report(self, body: bytes, _: NodeId) -> tuple[int, ReportAnswers]:
         return 200, ReportAnswers(
@@ -257,14 +269,14 @@ class FakeServer:
         chunk = decode_packed(body, LogChunk)
         self.chunks.append(chunk)
         self._fence(chunk.lease)
-        known = self.logs.setdefault(chunk.lease.attempt_id, [])
-        if chunk.offset > len(known):
+        log_pieces = self.logs.setdefault(chunk.lease.attempt_id, [])
+        if chunk.offset > len(log_pieces):
             raise Conflict("There is a gap in the log.")
-        new = chunk.pieces[len(known) - chunk.offset :]
-        if sum(len(piece.data) for piece in (*known, *new)) > self.log_cap_bytes:
+        new = chunk.pieces[len(log_pieces) - chunk.offset :]
+        if sum(len(piece.data) for piece in (*log_pieces, *new)) > self.log_cap_bytes:
             raise TooLarge("The log is too long.")
-        known.extend(new)
-        return 200, LogAppended(len(known))
+        log_pieces.extend(new)
+        return 200, LogAppended(len(log_pieces))
 
     def _fence(self, lease: Lease) -> None:
         if lease.attempt_id in self._stale:

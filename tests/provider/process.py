@@ -57,8 +57,8 @@ class HeardProvider:
     async def exit_status(self) -> int:
         assert self._process.stdout is not None
         async with asyncio.timeout(PATIENCE_SECONDS):
-            rest = await self._process.stdout.read()
-            self.said += [msgspec.json.decode(line) for line in rest.splitlines()]
+            remaining_output = await self._process.stdout.read()
+            self.said += [msgspec.json.decode(line) for line in remaining_output.splitlines()]
             return await self._process.wait()
 
     async def _errors(self) -> str:

@@ -53,7 +53,7 @@ class Running:
         self.is_over = False
 
     def some(self, kind: type[T]) -> list[T]:
-        return [one for one in self.announced if isinstance(one, kind)]
+        return [announcement for announcement in self.announced if isinstance(announcement, kind)]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
@@ -117,8 +117,8 @@ async def test_an_incomplete_write_of_a_killed_process_is_removed(tmp_path: Path
         draft_path(tmp_path / name).write_text("half")
         (tmp_path / name).write_text("whole")
     tidy(tmp_path)
-    left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
-    assert [name[:14] for name in left] == [".provider.toml"]
+    temporary_files = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
+    assert [name[:14] for name in temporary_files] == [".provider.toml"]
     assert all((tmp_path / name).read_text() == "whole" for name in names)
 
 
@@ -157,9 +157,9 @@ async def test_every_ending_has_its_reason(server: FakeServer, tmp_path: Path) -
     async with providing(server, tmp_path):
         await server.offer(*grants)
         outcomes = [await server.outcome(grant.attempt_id) for grant in grants]
-    assert [one.reason for one in outcomes] == [reason for _, reason, _ in ENDINGS]
+    assert [outcome.reason for outcome in outcomes] == [reason for _, reason, _ in ENDINGS]
     assert outcomes[0].exit_code == 3
-    assert all(one.detail.isprintable() for one in outcomes)
+    assert all(outcome.detail.isprintable() for outcome in outcomes)
 
 
 async def test_unavailable_dependencies_are_the_tasks_failure(
@@ -192,7 +192,7 @@ async def test_logs_stream_and_a_cancelled_task_ends_silently(
         await server.offer(next_one)
         await server.outcome(next_one.attempt_id)
         await server.until(
-            lambda: any(beat.held == () for beat in server.beats[-1:]), "an empty hand"
+            lambda: any(heartbeat.held == () for heartbeat in server.beats[-1:]), "an empty hand"
         )
     assert server.finished(endless.attempt_id) == []
     assert leftovers(tmp_path) == []
@@ -207,7 +207,9 @@ async def test_an_outcome_that_was_called_off_is_not_sent_any_more(
         await server.offer(grant)
         await running.until(lambda: bool(running.some(AttemptFinished)))
         await server.call_off(grant.attempt_id)
-        await server.until(lambda: any(beat.held == () for beat in server.beats[-1:]), "a drop")
+        await server.until(
+            lambda: any(heartbeat.held == () for heartbeat in server.beats[-1:]), "a drop"
+        )
         tries = server.report_tries.count(grant.attempt_id)
         server.report_codes = []
         await server.offer(next_one)
@@ -255,9 +257,11 @@ async def test_shutdown_gives_running_work_back(server: FakeServer, tmp_path: Pa
     async with providing(server, tmp_path) as running:
         await server.offer(grant)
         await running.until(lambda: bool(running.some(AttemptStarted)))
-        began = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - began < 5
-    assert [one.reason for one in server.finished(grant.attempt_id)] == [EndReason.NODE_LEFT]
+        started = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - started < 5
+    assert [outcome.reason for outcome in server.finished(grant.attempt_id)] == [
+        EndReason.NODE_LEFT
+    ]
     assert len(server.left) == 1
     assert running.some(AttemptStopped) == [AttemptStopped(grant.attempt_id, grant.task_id)]
     assert leftovers(tmp_path) == []
@@ -314,7 +318,7 @@ async def test_a_slow_disk_delays_no_heartbeat(
         monkeypatch.setattr(os, "fsync", slow)
         await server.offer(grant)
         await server.until(
-            lambda: [beat.held for beat in server.beats[-3:]] == [(lease_of(grant),)] * 3,
+            lambda: [heartbeat.held for heartbeat in server.beats[-3:]] == [(lease_of(grant),)] * 3,
             "three beats",
         )
         assert server.finished(grant.attempt_id) == [], "what is not durable yet is not told"
@@ -357,10 +361,10 @@ async def test_without_a_sandbox_only_the_owners_tasks_are_taken(
     async with providing(server, tmp_path, unsafe_no_sandbox=True) as running:
         await server.offer(grant, other)
         finished = await server.outcome(grant.attempt_id)
-        refused = await server.outcome(other.attempt_id)
+        refused_outcome = await server.outcome(other.attempt_id)
     assert finished.reason is EndReason.COMPLETED
-    assert refused.reason is EndReason.DECLINED
-    assert "only tasks of its owner's account" in refused.detail
+    assert refused_outcome.reason is EndReason.DECLINED
+    assert "only tasks of its owner's account" in refused_outcome.detail
     assert other.attempt_id not in server.logs
     assert server.text(grant.attempt_id, "stdout") == "bare\n"
     assert server.registrations[0].own_tasks_only
@@ -374,12 +378,12 @@ async def test_a_disk_that_takes_no_more_ends_the_provider_with_a_sentence(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     grant = a_grant()
-    with pytest.raises(BadSettings, match="No space left") as caught:
+    with pytest.raises(BadSettings, match="No space left") as error_info:
         async with providing(server, tmp_path) as running:
             monkeypatch.setattr(os, "fsync", full)
             await server.offer(grant)
             await running.until(lambda: running.is_over)
-    assert "nothing is lost" in caught.value.hint
+    assert "nothing is lost" in error_info.value.hint
     assert server.finished(grant.attempt_id) == []
 
 
@@ -406,7 +410,7 @@ def leftovers(directory: Path) -> list[str]:
 async def test_the_sandbox_is_changed_when_nothing_runs_and_without_a_restart(
     server: FakeServer, tmp_path: Path
 ) -> None:
-    brief, own, strangers = a_grant(SHORT), a_grant("print(2)"), a_grant("print(3)")
+    brief, own_grant, strangers = a_grant(SHORT), a_grant("print(2)"), a_grant("print(3)")
     strangers = replace(strangers, account_id=new_account_id())
     async with providing(server, tmp_path):
         await server.offer(brief)
@@ -416,16 +420,16 @@ async def test_the_sandbox_is_changed_when_nothing_runs_and_without_a_restart(
         assert changed.reason is EndReason.COMPLETED, "what runs is finished"
 
         def is_unsafe() -> bool:
-            said = server.registrations[-1]
-            return said.own_tasks_only and said.description.sandbox.driver == "none"
+            registration = server.registrations[-1]
+            return registration.own_tasks_only and registration.description.sandbox.driver == "none"
 
         await server.until(is_unsafe, "the server knows")
         assert not server.registrations[0].own_tasks_only
         await server.until(lambda: _takes_work(server), "it takes work again")
-        await server.offer(own, strangers)
-        assert (await server.outcome(own.attempt_id)).reason is EndReason.COMPLETED
-        refused = await server.outcome(strangers.attempt_id)
-        assert refused.reason is EndReason.DECLINED
+        await server.offer(own_grant, strangers)
+        assert (await server.outcome(own_grant.attempt_id)).reason is EndReason.COMPLETED
+        refused_outcome = await server.outcome(strangers.attempt_id)
+        assert refused_outcome.reason is EndReason.DECLINED
         (tmp_path / "provider.toml").unlink()
         await server.until(lambda: not is_unsafe(), "and back")
 

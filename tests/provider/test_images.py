@@ -58,7 +58,7 @@ def naming(image: str) -> Grant:
 
 
 @pytest.mark.parametrize(
-    ("text", "image", "own", "others"),
+    ("text", "image", "is_taken_of_owner", "others"),
     [
         ("", "secret/app", True, False),  # what lies there is its owner's
         ('images = ["python:*"]', "python:3.12", True, True),
@@ -73,13 +73,13 @@ def naming(image: str) -> Grant:
     ],
 )
 def test_others_get_the_images_that_an_owner_names(
-    tmp_path: Path, text: str, image: str, own: bool, others: bool
+    tmp_path: Path, text: str, image: str, is_taken_of_owner: bool, others: bool
 ) -> None:
     rules = rules_of(tmp_path, text)
-    assert (rules.may_run(ACCOUNT, naming(image)) is None) is own
+    assert (rules.may_run(ACCOUNT, naming(image)) is None) is is_taken_of_owner
     why_not = rules.may_run(STRANGER, naming(image))
     assert (why_not is None) is others
-    assert others or (image in str(why_not)) is own
+    assert others or (image in str(why_not)) is is_taken_of_owner
 
 
 def test_fetching_is_off_until_the_owner_says_so(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_fetching_is_off_until_the_owner_says_so(tmp_path: Path) -> None:
 def test_images_are_offered_unless_the_owner_refuses_them(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     rules = rules_of(tmp_path, "")
-    beside = NodeOffer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
-    assert (beside.sandbox, beside.containers) == (IN_BUBBLEWRAP, IN_CONTAINERS)
+    description = NodeOffer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
+    assert (description.sandbox, description.containers) == (IN_BUBBLEWRAP, IN_CONTAINERS)
     rules = rules_of(tmp_path, "containers = false")
     without = NodeOffer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
     assert (without.sandbox, without.containers) == (IN_BUBBLEWRAP, None)
@@ -162,7 +162,7 @@ async def test_directories_of_an_earlier_process_are_removed_without_its_engine(
 
 
 def test_the_doctor_names_the_engine_where_there_is_one() -> None:
-    beside = check_containers(IN_BUBBLEWRAP, IN_CONTAINERS)
-    assert (beside.verdict, "Docker 1" in beside.found) == (CheckResult.OK, True)
+    finding = check_containers(IN_BUBBLEWRAP, IN_CONTAINERS)
+    assert (finding.verdict, "Docker 1" in finding.found) == (CheckResult.OK, True)
     assert check_containers(IN_CONTAINERS, None).verdict is CheckResult.OK
     assert check_containers(IN_BUBBLEWRAP, None).verdict is CheckResult.SKIPPED

@@ -21,17 +21,17 @@ async def test_a_life_in_good_order(server: FakeServer, tmp_path: Path) -> None:
     async with provider_process(
         server.url, tmp_path, "--name", "box", "--price", "0.5"
     ) as provider:
-        registered = await provider.event("registered")
+        registered_event = await provider.event("registered")
         await server.offer(grant)
         finished = await provider.event("attempt_finished")
         await server.outcome(grant.attempt_id)
         assert await provider.end(signal.SIGTERM) == 0
-    assert provider.said[0] == registered
-    assert server.left == [registered["node_id"]]
-    assert registered["devices"][0]["terms"]["price_micro_per_hour"] == 500_000
-    assert registered["sandbox"]["driver"] == "bwrap"
+    assert provider.said[0] == registered_event
+    assert server.left == [registered_event["node_id"]]
+    assert registered_event["devices"][0]["terms"]["price_micro_per_hour"] == 500_000
+    assert registered_event["sandbox"]["driver"] == "bwrap"
     assert finished["reason"] == "completed"
-    assert [one["event"] for one in provider.said] == [
+    assert [event["event"] for event in provider.said] == [
         "registered",
         "attempt_started",
         "attempt_finished",
@@ -53,10 +53,10 @@ async def test_kill_9_in_the_middle_of_a_task(server: FakeServer, tmp_path: Path
         await until_gone(sandboxed)
     async with provider_process(server.url, tmp_path) as provider:
         assert (await provider.event("registered"))["node_id"] == node_id
-        lost = await server.outcome(grant.attempt_id)
+        lost_outcome = await server.outcome(grant.attempt_id)
         await server.offer(next_one)
         after = await server.outcome(next_one.attempt_id)
-    assert lost.reason is EndReason.NODE_RESTARTED
+    assert lost_outcome.reason is EndReason.NODE_RESTARTED
     assert after.reason is EndReason.COMPLETED
     assert server.text(grant.attempt_id) == "before the crash\n"
     assert len(server.finished(grant.attempt_id)) == 1
@@ -78,7 +78,9 @@ async def test_kill_9_with_an_outcome_that_the_server_does_not_have(
     async with provider_process(server.url, tmp_path) as provider:
         await provider.event("registered")
         finished = await server.outcome(grant.attempt_id)
-        await server.until(lambda: any(beat.held == () for beat in server.beats), "an empty hand")
+        await server.until(
+            lambda: any(heartbeat.held == () for heartbeat in server.beats), "an empty hand"
+        )
     assert (finished.reason, finished.exit_code) == (EndReason.EXIT_STATUS, 7)
     assert server.text(grant.attempt_id) == "one\ntwo\n"
     assert lease_of(grant) in [lease for poll in server.polls for lease in poll.held]
@@ -93,17 +95,17 @@ async def test_a_second_provider_in_the_same_directory_is_told_what_to_do(
             assert await second.exit_status() == 69
         assert second.said[-1]["error"]["code"] == "data_directory_in_use"
         async with provider_process(server.url, tmp_path / "other") as third:
-            own = await third.event("registered")
-    assert own["devices"][0]["uuid"] != first.said[0]["devices"][0]["uuid"]
+            own_event = await third.event("registered")
+    assert own_event["devices"][0]["uuid"] != first.said[0]["devices"][0]["uuid"]
 
 
 async def test_no_server_and_no_right_are_clear_sentences(
     server: FakeServer, tmp_path: Path
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        async with provider_process(nobody, tmp_path / "one") as provider:
+    with socket.socket() as taken_socket:
+        taken_socket.bind(("127.0.0.1", 0))
+        unreachable_url = f"http://127.0.0.1:{taken_socket.getsockname()[1]}"
+        async with provider_process(unreachable_url, tmp_path / "one") as provider:
             assert await provider.exit_status() == 69
     assert provider.said[-1]["error"]["code"] == "server_unreachable"
     assert "potluck up" in provider.said[-1]["error"]["hint"]
@@ -161,5 +163,5 @@ async def test_a_provider_whose_listener_has_gone_ends_in_good_order(
 
 async def until_gone(processes: list[psutil.Process]) -> None:
     async with asyncio.timeout(30):
-        while any(one.is_running() and one.status() != "zombie" for one in processes):
+        while any(process.is_running() and process.status() != "zombie" for process in processes):
             await asyncio.sleep(0.01)

@@ -98,13 +98,13 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("announcement", "words"), SAID)
+@pytest.mark.parametrize(("announcement", "expected_words"), SAID)
 def test_every_announcement_has_its_words(
-    announcement: Announcement, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    announcement: Announcement, expected_words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_announcement(Screen(), announcement)
-    said = "".join(capsys.readouterr())
-    assert all(word in said for word in words), said
+    output = "".join(capsys.readouterr())
+    assert all(word in output for word in expected_words), output
 
 
 def test_a_machine_without_walls_says_whose_tasks_it_takes(
@@ -114,12 +114,12 @@ def test_a_machine_without_walls_says_whose_tasks_it_takes(
 
     unlimited = SandboxReport("runsc", cpu="cgroup v2")
     show_announcement(Screen(), replace(REGISTERED, sandbox=unlimited, containers=None))
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "(runsc) does not limit memory and processes: it takes your own tasks only." in shown
+    output = " ".join(capsys.readouterr().out.split())
+    assert "(runsc) does not limit memory and processes: it takes your own tasks only." in output
     half = SandboxReport("docker", "cgroup v2")
     show_announcement(Screen(), replace(REGISTERED, containers=half))
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "(docker) does not limit processes: it takes your own images only." in shown
+    output = " ".join(capsys.readouterr().out.split())
+    assert "(docker) does not limit processes: it takes your own images only." in output
     show_announcement(Screen(), REGISTERED)
     assert "your own" not in capsys.readouterr().out
 
@@ -129,5 +129,5 @@ def test_warnings_are_on_stderr_also_with_json(capsys: pytest.CaptureFixture[str
     with capture_logs() as logged:
         announce(TermsRead())
         announce(TermsWrong("In provider.toml: deny: no.", "Copy it again."))
-    assert [each["event"] for each in logged] == ["In provider.toml: deny: no."]
+    assert [log_line["event"] for log_line in logged] == ["In provider.toml: deny: no."]
     assert len(capsys.readouterr().out.splitlines()) == 2

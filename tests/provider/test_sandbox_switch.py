@@ -20,9 +20,9 @@ class Node:
         self.tried: list[str] = []
         self.said: list[str] = [""]  # what it takes nothing for, whenever that changes
 
-    def close(self, why: str) -> None:
-        if why != self.said[-1]:
-            self.said.append(why)
+    def close(self, reason: str) -> None:
+        if reason != self.said[-1]:
+            self.said.append(reason)
 
     async def change(self, name: str) -> bool:
         self.tried.append(name)
@@ -30,13 +30,13 @@ class Node:
             self.current = name
         return self.works
 
-    async def until(self, tried: list[str], is_open: bool) -> None:
+    async def until(self, drivers: list[str], is_open: bool) -> None:
         """And then for some looks more."""
         async with asyncio.timeout(5):
-            while (self.tried, self.said[-1] == "") != (tried, is_open):
+            while (self.tried, self.said[-1] == "") != (drivers, is_open):
                 await asyncio.sleep(SOON)
         await asyncio.sleep(5 * SOON)
-        assert (self.tried, self.said[-1] == "") == (tried, is_open)
+        assert (self.tried, self.said[-1] == "") == (drivers, is_open)
 
 
 @pytest.fixture

@@ -54,18 +54,20 @@ def test_a_unit_lets_tasks_have_groups_and_namespaces() -> None:
     service = read(systemd.unit(a_service()))["Service"]
     assert (service["Delegate"], service["OOMPolicy"]) == ("yes", "continue")
     walls = ("Protect", "Private", "Restrict", "SystemCall", "NoNewPrivileges", "Capability")
-    kept = [name for name in service if name.startswith(walls)]
-    assert kept == ["RestartPreventExitStatus"] or not kept, "user namespaces must work inside"
+    kept_settings = [name for name in service if name.startswith(walls)]
+    assert kept_settings == ["RestartPreventExitStatus"] or not kept_settings, (
+        "user namespaces must work inside"
+    )
 
 
 def test_settings_come_along_and_secrets_do_not() -> None:
     service = a_service(
         POTLUCK_PROVIDER_CORES="4", POTLUCK_WALLET_KEY="ab", POTLUCK_TOKEN="t", HOME="/somewhere"
     )
-    told = {"POTLUCK_PROVIDER_CORES": "4", "POTLUCK_CONFIG_DIR": "/config/potluck"}
-    assert dict(service.variables) == told
+    variables = {"POTLUCK_PROVIDER_CORES": "4", "POTLUCK_CONFIG_DIR": "/config/potluck"}
+    assert dict(service.variables) == variables
     agent = plistlib.loads(launchd.Launchd(Path("/somewhere")).content(service))
-    assert {**agent["EnvironmentVariables"], **told} == agent["EnvironmentVariables"]
+    assert {**agent["EnvironmentVariables"], **variables} == agent["EnvironmentVariables"]
     assert "ab" not in agent["EnvironmentVariables"].values()
 
 
@@ -89,9 +91,9 @@ def test_line_breaks_in_a_unit_are_refused() -> None:
 
 
 def test_systems_without_a_manager_that_we_know_are_told_what_to_do() -> None:
-    with pytest.raises(NotInstalled) as caught:
+    with pytest.raises(NotInstalled) as error_info:
         find_manager("win32")
-    assert "Task Scheduler" in caught.value.hint
+    assert "Task Scheduler" in error_info.value.hint
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
@@ -105,10 +107,10 @@ def test_systemd_itself_takes_the_unit(tmp_path: Path) -> None:
         systemd.unit(describe(command, {"POTLUCK_PROVIDER_NAME": "5 %"}, *2 * (tmp_path,), 5))
     )
     (tmp_path / "systemd").mkdir()
-    told = subprocess.run(
+    process = subprocess.run(
         ["systemd-analyze", "verify", "--user", "--man=no", str(path)],
         env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
     )
-    assert (told.returncode, told.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")

@@ -35,23 +35,23 @@ def test_options_win_over_variables_and_variables_over_defaults() -> None:
 
 def test_a_limit_of_silence_is_at_least_three_heartbeats() -> None:
     assert read({"stop_after_silence_seconds": 60}).stop_after_silence_seconds == 60
-    with pytest.raises(BadSettings, match="heartbeats are only sent every 20 s") as refused:
+    with pytest.raises(BadSettings, match="heartbeats are only sent every 20 s") as error_info:
         read({"stop_after_silence_seconds": 59})
-    assert refused.value.hint == "Allow at least three of them, 60 s."
+    assert error_info.value.hint == "Allow at least three of them, 60 s."
 
 
 def test_no_variable_leads_to_another_server_than_the_one_that_was_named() -> None:
-    said = read(POTLUCK_PROVIDER_URL="http://127.0.0.1:1", POTLUCK_PROVIDER_CA_FILE="/a/ca.pem")
-    assert (said.url, said.ca_file) == (URL, None)
+    settings = read(POTLUCK_PROVIDER_URL="http://127.0.0.1:1", POTLUCK_PROVIDER_CA_FILE="/a/ca.pem")
+    assert (settings.url, settings.ca_file) == (URL, None)
 
 
 def test_what_installations_may_do_is_the_owners_to_say() -> None:
-    said = read(
+    settings = read(
         POTLUCK_PROVIDER_ALLOW_BUILDS="true",
         POTLUCK_PROVIDER_INDEX_HOSTS="files.example",
         POTLUCK_PROVIDER_ENVIRONMENTS_BYTES="1000",
     )
-    assert (said.allow_builds, said.index_hosts, said.environments_bytes) == (
+    assert (settings.allow_builds, settings.index_hosts, settings.environments_bytes) == (
         True,
         "files.example",
         1000,
@@ -59,13 +59,13 @@ def test_what_installations_may_do_is_the_owners_to_say() -> None:
 
 
 def test_labels_and_sharing_reach_the_offer() -> None:
-    said = read(
+    settings = read(
         {"labels": ["region=eu", "rack=7"]},
         POTLUCK_PROVIDER_LABELS="not=this",
         POTLUCK_PROVIDER_SHARE_BETWEEN_ACCOUNTS="true",
     )
     card = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "RTX 4090", 2**30)
-    offered = offered_by(said, card)
+    offered = offered_by(settings, card)
     assert offered.labels == ("region=eu", "rack=7")
     assert offered.devices[0].terms.shares_accounts
     assert read(POTLUCK_PROVIDER_LABELS="a=1, b").labels == ("a=1", "b")
@@ -81,8 +81,8 @@ def offered_by(settings: ProviderSettings, card: DeviceDescription) -> NodeDescr
 
 def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:
     assert read(POTLUCK_DATA_DIR=str(tmp_path)).data_directory == tmp_path / "provider"
-    named = read({"data_directory": str(tmp_path)}, POTLUCK_DATA_DIR="/elsewhere")
-    assert named.data_directory == tmp_path / "provider"
+    settings = read({"data_directory": str(tmp_path)}, POTLUCK_DATA_DIR="/elsewhere")
+    assert settings.data_directory == tmp_path / "provider"
     assert read().data_directory.is_absolute()
 
 
@@ -97,22 +97,22 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("options", "variables", "named"), BAD)
+@pytest.mark.parametrize(("options", "variables", "source_name"), BAD)
 def test_invalid_values_are_refused_by_the_name_of_their_source(
-    options: dict[str, Any], variables: dict[str, str], named: str
+    options: dict[str, Any], variables: dict[str, str], source_name: str
 ) -> None:
-    with pytest.raises(BadSettings, match=named):
+    with pytest.raises(BadSettings, match=source_name):
         read(options, **variables)
 
 
 def test_one_provider_at_a_time_in_a_data_directory(tmp_path: Path) -> None:
     with (
         lock_directory(tmp_path / "data"),
-        pytest.raises(DataDirectoryInUse) as caught,
+        pytest.raises(DataDirectoryInUse) as error_info,
         lock_directory(tmp_path / "data"),
     ):
         pass
-    assert "--data-dir" in caught.value.hint
+    assert "--data-dir" in error_info.value.hint
     with lock_directory(tmp_path / "data"):
         assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
@@ -127,11 +127,11 @@ def test_an_unusable_data_directory_is_reported(tmp_path: Path) -> None:
 
 
 def test_each_server_has_given_its_own_node_id(tmp_path: Path) -> None:
-    one, other = new_node_id(), new_node_id()
+    first_id, other = new_node_id(), new_node_id()
     assert load_node_id(tmp_path, URL) is None
-    save_node_id(tmp_path, URL, one)
+    save_node_id(tmp_path, URL, first_id)
     save_node_id(tmp_path, "http://other:8470", other)
-    assert load_node_id(tmp_path, URL) == one
+    assert load_node_id(tmp_path, URL) == first_id
     assert load_node_id(tmp_path, "http://other:8470") == other
 
 
@@ -143,4 +143,4 @@ def test_a_damaged_node_file_costs_only_the_id(tmp_path: Path, content: str) -> 
 
 def test_data_of_different_servers_is_kept_apart(tmp_path: Path) -> None:
     addresses = (URL, "http://127.0.0.1:8471", "http://127.0.0.1/8470", "http://127.0.0.1-8470")
-    assert len({attempts_directory(tmp_path, each) for each in addresses}) == 4
+    assert len({attempts_directory(tmp_path, address) for address in addresses}) == 4

@@ -53,7 +53,7 @@ def end(attempts: Attempts, grant: Grant) -> list[Instruction]:
 
 
 def of_kind(instructions: list[Instruction], kind: type) -> list[Grant]:
-    return [each.grant for each in instructions if isinstance(each, kind)]  # type: ignore[union-attr]
+    return [instruction.grant for instruction in instructions if isinstance(instruction, kind)]  # type: ignore[union-attr]
 
 
 def phases(attempts: Attempts) -> list[AttemptPhase]:
@@ -122,10 +122,10 @@ def test_a_closed_device_gives_all_of_them_back_and_stops_their_sandboxes() -> N
     uuid = first.devices[0].uuid
     refusal = GrantRefusal(EndReason.DECLINED, "paused")
     instructions = attempts.handle(DevicesClosed({uuid: refusal}))
-    assert [StopAttempt(each.attempt_id) for each in (second, third)] == instructions[:2]
+    assert [StopAttempt(grant.attempt_id) for grant in (second, third)] == instructions[:2]
     assert any(
-        isinstance(each, Conclude) and each.finished.lease == lease_of(fourth)
-        for each in instructions
+        isinstance(instruction, Conclude) and instruction.finished.lease == lease_of(fourth)
+        for instruction in instructions
     )
     assert phases(attempts)[0] is AttemptPhase.RUNNING
 
@@ -145,7 +145,11 @@ def test_a_cancelled_one_leaves_the_line() -> None:
 def test_a_shutdown_gives_all_of_them_back() -> None:
     attempts, grants = a_line(4)
     instructions = attempts.handle(ShutdownRequested())
-    stopped = [each.attempt_id for each in instructions if isinstance(each, StopAttempt)]
+    stopped = [
+        instruction.attempt_id
+        for instruction in instructions
+        if isinstance(instruction, StopAttempt)
+    ]
     assert stopped == [grant.attempt_id for grant in grants[: 1 + MOST_STAGED]]
     for grant in grants[: 1 + MOST_STAGED]:
         ended = attempts.handle(RunEnded(grant.attempt_id, None, 0))

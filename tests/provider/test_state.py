@@ -98,15 +98,17 @@ def test_shares_of_a_device_run_side_by_side_as_far_as_they_fit() -> None:
     grants = [a_grant(milli=400) for _ in range(3)]
     started = [attempts.handle(Granted(grant))[1:] for grant in grants]
     assert started == [[StartAttempt(grants[0])], [StartAttempt(grants[1])], []]
-    ended = attempts.handle(RunEnded(grants[0].attempt_id, completed(lease_of(grants[0])), 0))
-    assert ended[-1] == StartAttempt(grants[2])
+    instructions = attempts.handle(
+        RunEnded(grants[0].attempt_id, completed(lease_of(grants[0])), 0)
+    )
+    assert instructions[-1] == StartAttempt(grants[2])
 
 
 def test_a_small_share_does_not_overtake_one_that_waits() -> None:
     attempts = Attempts()
-    running, whole, small = a_grant(milli=600), a_grant(milli=1000), a_grant(milli=100)
+    running, whole_grant, small = a_grant(milli=600), a_grant(milli=1000), a_grant(milli=100)
     attempts.handle(Granted(running))
-    assert StartAttempt(whole) not in attempts.handle(Granted(whole))
+    assert StartAttempt(whole_grant) not in attempts.handle(Granted(whole_grant))
     assert StartAttempt(small) not in attempts.handle(Granted(small))
 
 
@@ -117,8 +119,8 @@ def test_nothing_is_reported_after_a_stop() -> None:
     assert attempts.held() == ()
     assert attempts.handle(CodeStarted(grant.attempt_id)) == []
     # What ran is signed: the server may have charged for it.
-    ended = attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 0))
-    assert ended == [SignReceipt(grant.attempt_id, work_facts(grant))]
+    instructions = attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 0))
+    assert instructions == [SignReceipt(grant.attempt_id, work_facts(grant))]
     assert attempts.handle(LeaseLost(grant.attempt_id)) == []
 
 
@@ -156,11 +158,11 @@ def test_a_value_that_the_server_does_not_take_is_not_named(is_early: bool) -> N
     attempts, grant = Attempts(), a_grant()
     attempts.handle(Granted(grant))
     value = Value(blob=BlobRef("ab" * 32, 10**6))
-    ended = RunEnded(
+    run_ended = RunEnded(
         grant.attempt_id, replace(completed(lease_of(grant)), value=value), 0, parcels=1
     )
-    refused = ValueRefused(grant.attempt_id, "The account is full.")
-    for event in (refused, ended) if is_early else (ended, refused):
+    value_refused = ValueRefused(grant.attempt_id, "The account is full.")
+    for event in (value_refused, run_ended) if is_early else (run_ended, value_refused):
         attempts.handle(event)
     (sent,) = attempts.handle(ParcelsShipped(grant.attempt_id, 1, 0))
     assert isinstance(sent, SendReport) and isinstance(sent.report, Finished)
@@ -181,8 +183,8 @@ def test_a_log_cut_while_it_runs_does_not_touch_the_run() -> None:
     finished = completed(lease_of(grant))
     attempts.handle(Granted(grant))
     assert attempts.handle(LogCut(grant.attempt_id)) == []
-    ended = attempts.handle(RunEnded(grant.attempt_id, finished, 9))
-    assert ended == [Conclude(finished), SendReport(finished)]
+    instructions = attempts.handle(RunEnded(grant.attempt_id, finished, 9))
+    assert instructions == [Conclude(finished), SendReport(finished)]
 
 
 def test_an_outcome_from_before_a_crash_is_sent_when_its_log_is_there() -> None:
@@ -202,8 +204,8 @@ def test_work_cut_short_by_a_crash_is_reported_as_lost() -> None:
 
 
 def test_calls_that_a_crash_interrupted_are_named() -> None:
-    (lease, _), taken = a_lease(), ItemRange(3, 5)
-    conclude, _ = Attempts().handle(Recovered(lease, TASK, None, log_pieces=0, taken=taken))
+    (lease, _), items_taken = a_lease(), ItemRange(3, 5)
+    conclude, _ = Attempts().handle(Recovered(lease, TASK, None, log_pieces=0, taken=items_taken))
     assert isinstance(conclude, Conclude)
     assert "#3 to #4" in conclude.finished.detail
 
@@ -241,8 +243,8 @@ def test_shutdown_starts_nothing_that_waited_and_gives_it_back() -> None:
     assert isinstance(conclude, Conclude)
     assert conclude.finished.reason is EndReason.NODE_LEFT
     assert send == SendReport(conclude.finished)
-    ended = attempts.handle(RunEnded(running.attempt_id, None, 0))
-    assert not any(isinstance(one, StartAttempt) for one in ended)
+    instructions = attempts.handle(RunEnded(running.attempt_id, None, 0))
+    assert not any(isinstance(instruction, StartAttempt) for instruction in instructions)
 
 
 def test_an_attempt_that_ends_while_being_stopped_keeps_its_outcome() -> None:
@@ -250,8 +252,8 @@ def test_an_attempt_that_ends_while_being_stopped_keeps_its_outcome() -> None:
     finished = completed(lease_of(grant))
     attempts.handle(Granted(grant))
     attempts.handle(ShutdownRequested())
-    ended = attempts.handle(RunEnded(grant.attempt_id, finished, 0))
-    assert ended == [Conclude(finished), SendReport(finished)]
+    instructions = attempts.handle(RunEnded(grant.attempt_id, finished, 0))
+    assert instructions == [Conclude(finished), SendReport(finished)]
 
 
 def test_an_outcome_that_waits_for_the_server_outlives_a_shutdown() -> None:
@@ -264,10 +266,15 @@ def test_an_outcome_that_waits_for_the_server_outlives_a_shutdown() -> None:
 
 
 def test_news_about_unknown_attempts_change_nothing() -> None:
-    attempts, nobody = Attempts(), AttemptId("attempt_nobody")
+    attempts, unknown_id = Attempts(), AttemptId("attempt_nobody")
     events = (
-        *(CodeStarted(nobody), PrepareBegan(nobody), RunEnded(nobody, None, 0), LeaseLost(nobody)),
-        *(LogAcknowledged(nobody, 1), LogCut(nobody), FinishAccepted(nobody)),
+        *(
+            CodeStarted(unknown_id),
+            PrepareBegan(unknown_id),
+            RunEnded(unknown_id, None, 0),
+            LeaseLost(unknown_id),
+        ),
+        *(LogAcknowledged(unknown_id, 1), LogCut(unknown_id), FinishAccepted(unknown_id)),
     )
     assert [attempts.handle(event) for event in events] == [[]] * len(events)
 
@@ -291,26 +298,29 @@ def test_outcomes_of_items_are_saved_then_reported_before_the_end() -> None:
     attempts, grant = Attempts(), a_grant(items=range(3))
     lease, attempt_id = lease_of(grant), grant.attempt_id
     attempts.handle(Granted(grant))
-    first, rest = (an_outcome(0),), (an_outcome(1), an_outcome(2))
-    one, two = ItemsDone(lease, first), ItemsDone(lease, rest)
-    assert attempts.handle(ItemsEnded(attempt_id, first)) == [Keep(one), SendReport(one)]
-    assert attempts.handle(ItemsEnded(attempt_id, rest)) == [Keep(two), SendReport(two)]
+    first, later_outcomes = (an_outcome(0),), (an_outcome(1), an_outcome(2))
+    first_report, two = ItemsDone(lease, first), ItemsDone(lease, later_outcomes)
+    assert attempts.handle(ItemsEnded(attempt_id, first)) == [
+        Keep(first_report),
+        SendReport(first_report),
+    ]
+    assert attempts.handle(ItemsEnded(attempt_id, later_outcomes)) == [Keep(two), SendReport(two)]
     finished = completed(lease)
-    ended = attempts.handle(RunEnded(attempt_id, finished, 0))
-    assert ended == [Conclude(finished), SendReport(finished)], "right behind them"
+    instructions = attempts.handle(RunEnded(attempt_id, finished, 0))
+    assert instructions == [Conclude(finished), SendReport(finished)], "right behind them"
     assert attempts.handle(ItemsAccepted(two)) == [Drop(two)]
     assert attempts.handle(ItemsAccepted(two)) == [], "told twice, taken once"
-    assert attempts.handle(ItemsAccepted(one)) == [Drop(one)]
+    assert attempts.handle(ItemsAccepted(first_report)) == [Drop(first_report)]
 
 
 def test_outcomes_of_an_earlier_process_are_reported_before_the_end() -> None:
     lease, _ = a_lease()
-    kept = ItemsDone(lease, (an_outcome(7),))
+    kept_items = ItemsDone(lease, (an_outcome(7),))
     attempts = Attempts()
-    _, again, ended = attempts.handle(Recovered(lease, TASK, None, 0, (kept,)))
-    assert again == SendReport(kept)
-    assert isinstance(ended, SendReport) and isinstance(ended.report, Finished)
-    assert ended.report.reason is EndReason.NODE_RESTARTED
+    _, send_again, send_end = attempts.handle(Recovered(lease, TASK, None, 0, (kept_items,)))
+    assert send_again == SendReport(kept_items)
+    assert isinstance(send_end, SendReport) and isinstance(send_end.report, Finished)
+    assert send_end.report.reason is EndReason.NODE_RESTARTED
 
 
 def test_outcomes_of_cancelled_items_are_dropped() -> None:
@@ -397,8 +407,8 @@ def test_a_grant_of_a_closed_device_is_given_back_at_once() -> None:
     other = a_grant(device="other")
     assert StartAttempt(other) in attempts.handle(Granted(other))
     attempts.handle(DevicesClosed({}))
-    again = a_grant(device="card")
-    assert StartAttempt(again) in attempts.handle(Granted(again))
+    second_grant = a_grant(device="card")
+    assert StartAttempt(second_grant) in attempts.handle(Granted(second_grant))
 
 
 def test_attempts_on_a_closed_device_continue() -> None:
@@ -415,21 +425,23 @@ def test_attempts_waiting_for_a_closed_device_are_given_back() -> None:
     conclude, send = attempts.handle(DevicesClosed({"card": PAUSED}))
     assert isinstance(conclude, Conclude) and conclude.finished.reason is EndReason.DECLINED
     assert conclude.finished.lease == lease_of(second) and send == SendReport(conclude.finished)
-    ended = attempts.handle(RunEnded(first.attempt_id, completed(lease_of(first)), 0))
-    assert not any(isinstance(each, StartAttempt) for each in ended)
+    instructions = attempts.handle(RunEnded(first.attempt_id, completed(lease_of(first)), 0))
+    assert not any(isinstance(instruction, StartAttempt) for instruction in instructions)
 
 
 def test_a_device_that_is_wanted_back_gives_its_run_a_grace() -> None:
     attempts, grant, other = Attempts(), a_grant(device="card"), a_grant(device="other")
     attempts.handle(Granted(grant))
     attempts.handle(Granted(other))
-    wanted = DevicesWanted({"card": 30.0}, EndReason.RECLAIMED)
+    devices_wanted = DevicesWanted({"card": 30.0}, EndReason.RECLAIMED)
     recall = RecallAttempt(grant.attempt_id, EndReason.RECLAIMED, 30.0)
-    assert attempts.handle(wanted) == [recall]
-    assert attempts.handle(wanted) == [], "once"
+    assert attempts.handle(devices_wanted) == [recall]
+    assert attempts.handle(devices_wanted) == [], "once"
     # A device that fails in the middle of the grace ends it, for the reason that was given first.
-    lost = DevicesWanted({"card": 0.0}, EndReason.DEVICE_LOST)
-    assert attempts.handle(lost) == [RecallAttempt(grant.attempt_id, EndReason.RECLAIMED, 0.0)]
+    device_lost = DevicesWanted({"card": 0.0}, EndReason.DEVICE_LOST)
+    assert attempts.handle(device_lost) == [
+        RecallAttempt(grant.attempt_id, EndReason.RECLAIMED, 0.0)
+    ]
     finished = Finished(lease_of(grant), EndReason.RECLAIMED)
     assert attempts.handle(RunEnded(grant.attempt_id, finished, 0)) == [
         Conclude(finished),
@@ -440,14 +452,18 @@ def test_a_device_that_is_wanted_back_gives_its_run_a_grace() -> None:
 def test_only_attempts_accepted_as_reclaimable_are_stopped() -> None:
     """A pool holds it against a node if it stops what came before."""
     early = a_grant(device="card", milli=500)
-    late = replace(a_grant(device="card", milli=500), is_reclaimable=True)
+    late_grant = replace(a_grant(device="card", milli=500), is_reclaimable=True)
     attempts = Attempts()
-    for grant in (early, late):
+    for grant in (early, late_grant):
         attempts.handle(Granted(grant))
     by_terms = DevicesWanted({"card": 5.0}, EndReason.RECLAIMED, is_by_terms=True)
-    assert attempts.handle(by_terms) == [RecallAttempt(late.attempt_id, EndReason.RECLAIMED, 5.0)]
-    said = DevicesWanted({"card": 5.0}, EndReason.RECLAIMED)
-    assert attempts.handle(said) == [RecallAttempt(early.attempt_id, EndReason.RECLAIMED, 5.0)]
+    assert attempts.handle(by_terms) == [
+        RecallAttempt(late_grant.attempt_id, EndReason.RECLAIMED, 5.0)
+    ]
+    devices_wanted = DevicesWanted({"card": 5.0}, EndReason.RECLAIMED)
+    assert attempts.handle(devices_wanted) == [
+        RecallAttempt(early.attempt_id, EndReason.RECLAIMED, 5.0)
+    ]
 
 
 def test_attempts_waiting_for_a_reclaimed_device_are_given_back() -> None:

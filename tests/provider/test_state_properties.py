@@ -151,8 +151,10 @@ class World(RuleBasedStateMachine):
             written = self.written.get(attempt_id, 0)
             assert self.acknowledged.get(attempt_id, 0) >= written, "logs come first"
             assert self.shipped.get(attempt_id, 0) >= self.left.get(attempt_id, 0), "and files"
-            told = self.items.get(attempt_id, [])
-            assert all(each in told for each in self.kept.get(attempt_id, [])), "items, too"
+            accepted_items = self.items.get(attempt_id, [])
+            assert all(item in accepted_items for item in self.kept.get(attempt_id, [])), (
+                "items, too"
+            )
             self.outcomes[attempt_id] = report
 
     @rule(target=grants, device=st.sampled_from(DEVICES), milli=st.sampled_from([300, 700, 1000]))
@@ -182,10 +184,17 @@ class World(RuleBasedStateMachine):
     def want_back(self, devices: set[str], seconds: float, reason: EndReason) -> None:
         self.feed(DevicesWanted(dict.fromkeys(devices, seconds), reason))
         ending = set(self.recalled) | self.told_to_stop | self.called_off
-        wanted = {one for one, grant in self.running.items() if grant.devices[0].uuid in devices}
-        assert wanted <= ending
-        graces = [self.recalled[one].grace_seconds for one in wanted & self.recalled.keys()]
-        assert all(grace <= seconds or wanted & self.told_to_stop for grace in graces)
+        wanted_ids = {
+            attempt_id
+            for attempt_id, grant in self.running.items()
+            if grant.devices[0].uuid in devices
+        }
+        assert wanted_ids <= ending
+        graces = [
+            self.recalled[attempt_id].grace_seconds
+            for attempt_id in wanted_ids & self.recalled.keys()
+        ]
+        assert all(grace <= seconds or wanted_ids & self.told_to_stop for grace in graces)
 
     @rule(grant=grants)
     def grant_again(self, grant: Grant) -> None:
@@ -221,9 +230,9 @@ class World(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def accept_items(self, data: st.DataObject) -> None:
-        told = [report for reports in self.items.values() for report in reports]
-        if told:
-            self.feed(ItemsAccepted(data.draw(st.sampled_from(told))))
+        item_reports = [report for reports in self.items.values() for report in reports]
+        if item_reports:
+            self.feed(ItemsAccepted(data.draw(st.sampled_from(item_reports))))
 
     @rule(seconds=st.floats(0, 100))
     def silence(self, seconds: float) -> None:
@@ -279,8 +288,8 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def the_journal_holds_exactly_what_is_held(self) -> None:
-        held = {lease.attempt_id for lease in self.attempts.held()}
-        assert held == set(self.journal)
+        held_ids = {lease.attempt_id for lease in self.attempts.held()}
+        assert held_ids == set(self.journal)
 
     def teardown(self) -> None:
         """Everything granted is reported or called off, once all has calmed down."""
@@ -309,7 +318,9 @@ class World(RuleBasedStateMachine):
 
     def undelivered(self) -> list[AttemptId]:
         return [
-            one for one, outcome in self.journal.items() if outcome and one not in self.outcomes
+            attempt_id
+            for attempt_id, outcome in self.journal.items()
+            if outcome and attempt_id not in self.outcomes
         ]
 
 

@@ -36,8 +36,8 @@ GIVEN = [
 ]
 
 
-def packed(given: list[ItemInputs]) -> Value:
-    return Value(item_file.pack([msgspec.json.encode(each) for each in given]))
+def packed(item_inputs: list[ItemInputs]) -> Value:
+    return Value(item_file.pack([msgspec.json.encode(item_input) for item_input in item_inputs]))
 
 
 def a_given_range(source: str, **changes: Any) -> Grant:
@@ -47,10 +47,10 @@ def a_given_range(source: str, **changes: Any) -> Grant:
 
 
 async def test_each_item_sees_its_own_and_no_other_ones(driver: Driver, tmp_path: Path) -> None:
-    ran = Ran(driver, tmp_path)
+    item_run = Ran(driver, tmp_path)
     grant = a_given_range(SHOWS, arguments=("--all", "alike"))
-    assert await ran.run(grant) is EndReason.COMPLETED
-    assert ran.text().splitlines() == [
+    assert await item_run.run(grant) is EndReason.COMPLETED
+    assert item_run.text().splitlines() == [
         *("item 0:", "0 Ada 0 ['--name', 'Ada']"),
         *("item 1:", "1 ein Wörtchen", "in zwei Zeilen 7 []"),
         *("item 2:", "2 None 0 ['--all', 'alike']"),
@@ -59,12 +59,12 @@ async def test_each_item_sees_its_own_and_no_other_ones(driver: Driver, tmp_path
 
 
 async def test_of_a_command_all_words_are_the_items(driver: Driver, tmp_path: Path) -> None:
-    ran = Ran(driver, tmp_path)
-    given = [ItemInputs(arguments=("/bin/echo", "hello", name)) for name in ("Ada", "Grace")]
-    spec = CommandSpec(("/bin/echo", "nobody"), inputs=packed(given))
+    item_run = Ran(driver, tmp_path)
+    item_inputs = [ItemInputs(arguments=("/bin/echo", "hello", name)) for name in ("Ada", "Grace")]
+    spec = CommandSpec(("/bin/echo", "nobody"), inputs=packed(item_inputs))
     grant = replace(a_range("", range(2)), spec=spec, items_total=2)
-    assert await ran.run(grant) is EndReason.COMPLETED
-    assert ran.text() == "item 0:\nhello Ada\nitem 1:\nhello Grace\n"
+    assert await item_run.run(grant) is EndReason.COMPLETED
+    assert item_run.text() == "item 0:\nhello Ada\nitem 1:\nhello Grace\n"
 
 
 class Recorder:
@@ -83,15 +83,20 @@ class Recorder:
 async def test_an_image_need_not_have_a_python(tmp_path: Path) -> None:
     """Each item has a sandbox of its own there, which is told."""
     recorder = Recorder()
-    ran = Ran(recorder, tmp_path)  # type: ignore[arg-type]
-    given = [ItemInputs({"POTLUCK_ITEM_VALUE": "Ada"}, ("echo", "Ada")), ItemInputs()]
-    spec: TaskSpec = ContainerSpec("busybox", ("echo", "nobody"), inputs=packed(given))
+    item_run = Ran(recorder, tmp_path)  # type: ignore[arg-type]
+    item_inputs = [ItemInputs({"POTLUCK_ITEM_VALUE": "Ada"}, ("echo", "Ada")), ItemInputs()]
+    spec: TaskSpec = ContainerSpec("busybox", ("echo", "nobody"), inputs=packed(item_inputs))
     grant = replace(a_range("", range(2)), spec=spec, items_total=2)
-    assert await ran.run(grant) is EndReason.COMPLETED
-    assert [each.command for each in recorder.asked] == [("echo", "Ada"), ("echo", "nobody")]
-    named = [each.environment.get("POTLUCK_ITEM_VALUE") for each in recorder.asked]
-    assert named == ["Ada", None]
-    assert [each.environment["POTLUCK_ITEM"] for each in recorder.asked] == ["0", "1"]
+    assert await item_run.run(grant) is EndReason.COMPLETED
+    assert [confinement.command for confinement in recorder.asked] == [
+        ("echo", "Ada"),
+        ("echo", "nobody"),
+    ]
+    item_values = [
+        confinement.environment.get("POTLUCK_ITEM_VALUE") for confinement in recorder.asked
+    ]
+    assert item_values == ["Ada", None]
+    assert [confinement.environment["POTLUCK_ITEM"] for confinement in recorder.asked] == ["0", "1"]
 
 
 DAMAGED = [
@@ -107,11 +112,11 @@ DAMAGED = [
 async def test_unreadable_inputs_end_the_attempt_with_that_reason(
     driver: Driver, tmp_path: Path, data: bytes
 ) -> None:
-    ran = Ran(driver, tmp_path)
+    item_run = Ran(driver, tmp_path)
     grant = a_given_range(SHOWS)
     grant = replace(grant, spec=replace(grant.spec, inputs=Value(data)))
     try:
-        reason = await ran.run(grant)
+        reason = await item_run.run(grant)
     except InputFailed as failure:  # as the runner of attempts takes it
         reason = failure.touched.reason
-    assert reason is EndReason.INPUT_FAILED and not ran.outcomes
+    assert reason is EndReason.INPUT_FAILED and not item_run.outcomes

@@ -89,22 +89,22 @@ class Ran:
         self.recall = StopRequest()
 
     async def run(self, grant: Grant, inputs: InputFiles = NONE) -> EndReason:
-        told: list[Event] = []
+        events: list[Event] = []
         log = limited_log(self.buffer, grant.limits)
         masked = MaskedLog(log, Mask(()))
-        parts = (SYSTEM_PYTHON, Exposed(), inputs, masked, told.append, self.recall, self.freight)
+        parts = (SYSTEM_PYTHON, Exposed(), inputs, masked, events.append, self.recall, self.freight)
         job = PreparedAttempt(grant, *parts)
         assert not isinstance(grant.spec, FunctionSpec)
         plan = plan_of(job, grant.spec)
         run = RangeRun(job, plan.confinement, AttemptFiles(job, plan.puts))
-        ended = await run.to_its_end(self._driver, self.outcomes.append)
+        outcome = await run.to_its_end(self._driver, self.outcomes.append)
         await masked.close()
         self.buffer.flush()
-        return ended.reason
+        return outcome.reason
 
     def files(self) -> dict[str, bytes]:
         outbox = self.freight.outbox
-        return {each.path: outbox.read(each, 0, 1000) for each in outbox.parcels}
+        return {parcel.path: outbox.read(parcel, 0, 1000) for parcel in outbox.parcels}
 
     @property
     def reasons(self) -> dict[int, EndReason]:
@@ -117,8 +117,8 @@ class Ran:
 
 def a_range(source: str, items: range) -> Grant:
     limits = Limits(run_seconds=1.0, processes=16, log_bytes=65_536)
-    wanted = Requirements(memory_bytes=128 * MIB, disk_bytes=8 * MIB)
-    return replace(a_grant(source, items=items, limits=limits), requirements=wanted)
+    requirements = Requirements(memory_bytes=128 * MIB, disk_bytes=8 * MIB)
+    return replace(a_grant(source, items=items, limits=limits), requirements=requirements)
 
 
 @pytest.fixture(params=[BubblewrapDriver, UnconfinedDriver], ids=["bwrap", "none"])
@@ -129,15 +129,17 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
 
 
 async def test_each_item_meets_its_own_walls(driver: Driver, tmp_path: Path) -> None:
-    ran = Ran(driver, tmp_path)
+    item_run = Ran(driver, tmp_path)
     last = 12 if driver.encloses_processes else 9  # a bomb of forks is for the sandbox alone
-    assert await ran.run(a_range(MANNERS, range(last))) is EndReason.COMPLETED
-    assert ran.reasons == {item: REASONS[item] for item in range(last)}
-    assert [outcome.item for outcome in ran.outcomes] == list(range(last)), "one after the other"
-    by_item = {outcome.item: outcome for outcome in ran.outcomes}
+    assert await item_run.run(a_range(MANNERS, range(last))) is EndReason.COMPLETED
+    assert item_run.reasons == {item: REASONS[item] for item in range(last)}
+    assert [outcome.item for outcome in item_run.outcomes] == list(range(last)), (
+        "one after the other"
+    )
+    by_item = {outcome.item: outcome for outcome in item_run.outcomes}
     assert (by_item[1].exit_code, by_item[4].exit_code) == (3, -11)
-    assert all((outcome.detail == "") == (outcome.exit_code == 0) for outcome in ran.outcomes)
-    text = ran.text()
+    assert all((outcome.detail == "") == (outcome.exit_code == 0) for outcome in item_run.outcomes)
+    text = item_run.text()
     assert 'item 7:\nTraceback (most recent call last):\n  File "script.py", line ' in text
     assert "ValueError: seven" in text
     assert by_item[7].detail == "it ended with exit status 1"
@@ -150,10 +152,12 @@ async def test_each_item_meets_its_own_walls(driver: Driver, tmp_path: Path) -> 
 async def test_an_item_finds_everything_as_the_first_one_did(
     driver: Driver, tmp_path: Path
 ) -> None:
-    ran = Ran(driver, tmp_path)
+    item_run = Ran(driver, tmp_path)
     messy_then_curious = MANNERS.replace("item == number", "(6, 11)[item] == number")
-    assert await ran.run(a_range(messy_then_curious, range(2))) is EndReason.COMPLETED
-    assert ran.text() == "item 1:\n['.tmp', 'output', 'script.py'] 1000 ['script.py'] __main__\n"
+    assert await item_run.run(a_range(messy_then_curious, range(2))) is EndReason.COMPLETED
+    assert (
+        item_run.text() == "item 1:\n['.tmp', 'output', 'script.py'] 1000 ['script.py'] __main__\n"
+    )
 
 
 # As caches of modules are; and a directory in the place of what must be put back.
@@ -173,15 +177,15 @@ print(sorted(os.listdir(".")))
 async def test_read_only_files_of_an_item_are_removed_for_the_next(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     await driver.probe()
-    ran = Ran(driver, tmp_path)
-    assert await ran.run(a_range(READ_ONLY, range(2))) is EndReason.COMPLETED
-    assert ran.reasons == dict.fromkeys(range(2), EndReason.COMPLETED)
-    assert ran.text().endswith("item 1:\n['.tmp', 'output', 'script.py']\n")
+    item_run = Ran(driver, tmp_path)
+    assert await item_run.run(a_range(READ_ONLY, range(2))) is EndReason.COMPLETED
+    assert item_run.reasons == dict.fromkeys(range(2), EndReason.COMPLETED)
+    assert item_run.text().endswith("item 1:\n['.tmp', 'output', 'script.py']\n")
 
 
 async def test_an_item_that_ends_at_its_limit_leaves_no_fault_to_others(tmp_path: Path) -> None:
     """The watchdog looks a few times a second; the item is over by then, its neighbour is not."""
-    crowd = (
+    fork_bomb = (
         "import os, time\n"
         "if os.environ['POTLUCK_ITEM'] != '0':\n"
         "    time.sleep(0.3)\n"
@@ -195,18 +199,18 @@ async def test_an_item_that_ends_at_its_limit_leaves_no_fault_to_others(tmp_path
     )
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     report = await driver.probe()
-    ran = Ran(driver, tmp_path)
-    await ran.run(a_range(crowd, range(2)))
-    assert ran.reasons[1] is EndReason.COMPLETED
+    item_run = Ran(driver, tmp_path)
+    await item_run.run(a_range(fork_bomb, range(2)))
+    assert item_run.reasons[1] is EndReason.COMPLETED
     if report.processes.startswith("cgroup"):
-        assert ran.reasons[0] is EndReason.PROCESS_LIMIT
+        assert item_run.reasons[0] is EndReason.PROCESS_LIMIT
 
 
 async def test_output_of_items_is_truncated_and_fails_none(driver: Driver, tmp_path: Path) -> None:
-    ran = Ran(driver, tmp_path)
-    await ran.run(a_range("print('x' * 40_000)", range(4)))
-    assert set(ran.reasons.values()) == {EndReason.COMPLETED}
-    text = ran.text()
+    item_run = Ran(driver, tmp_path)
+    await item_run.run(a_range("print('x' * 40_000)", range(4)))
+    assert set(item_run.reasons.values()) == {EndReason.COMPLETED}
+    text = item_run.text()
     assert text.startswith("item 0:\nxxx") and "of output dropped here" in text
     assert text.rpartition("item 3:\n")[2].strip("x") == "\n", "the end is the last item's"
     assert len(text) < 65_536 + 1000
@@ -227,10 +231,10 @@ async def test_what_interferes_is_blamed_and_the_rest_goes_on(
         "            pass\n"
         "    os.kill(os.getppid(), 9)\n"
     )
-    ran = Ran(driver, tmp_path)
-    assert await ran.run(a_range(liar, range(3))) is EndReason.COMPLETED
-    assert ran.reasons[0] is EndReason.SIGNAL
-    assert (ran.reasons[1], ran.reasons[2]) == (EndReason.COMPLETED, EndReason.COMPLETED)
+    item_run = Ran(driver, tmp_path)
+    assert await item_run.run(a_range(liar, range(3))) is EndReason.COMPLETED
+    assert item_run.reasons[0] is EndReason.SIGNAL
+    assert (item_run.reasons[1], item_run.reasons[2]) == (EndReason.COMPLETED, EndReason.COMPLETED)
 
 
 async def test_outcomes_travel_in_parts_before_the_end(server: FakeServer, tmp_path: Path) -> None:
@@ -239,9 +243,9 @@ async def test_outcomes_travel_in_parts_before_the_end(server: FakeServer, tmp_p
     async with providing(server, tmp_path):
         await server.offer(grant)
         finished = await server.outcome(grant.attempt_id)
-    parts = [one for one in server.reports if isinstance(one, ItemsDone)]
+    parts = [report for report in server.reports if isinstance(report, ItemsDone)]
     assert len(parts) > 1, "not all at the end"
-    assert [one.item for one in server.items(grant.attempt_id)] == list(range(100, 122))
+    assert [item.item for item in server.items(grant.attempt_id)] == list(range(100, 122))
     assert isinstance(server.reports[-1], Finished), "the end comes last"
     assert (finished.reason, finished.exit_code) == (EndReason.COMPLETED, 0)
     assert finished.usage.run_seconds >= 20 * 0.05 + 2 * 0.5
@@ -276,15 +280,19 @@ async def test_a_range_that_is_given_back_keeps_its_outcomes(
         await server.until(lambda: "item 3" in server.text(grant.attempt_id), "the fourth runs")
         running.stop.set()
         assert (await server.outcome(grant.attempt_id)).reason is EndReason.NODE_LEFT
-    assert [one.item for one in server.items(grant.attempt_id)] == [0, 1, 2]
+    assert [item.item for item in server.items(grant.attempt_id)] == [0, 1, 2]
 
 
 async def until_written(directory: Path, outcomes: int) -> None:
     """Until so many outcomes are in the journal of the provider in this directory."""
 
     def written() -> int:
-        kept = [each for path in directory.rglob("journal") for each in _read(path).values()]
-        return sum(len(one.outcomes) for each in kept for one in each.outcomes.values())
+        attempts = [
+            attempt for path in directory.rglob("journal") for attempt in _read(path).values()
+        ]
+        return sum(
+            len(report.outcomes) for attempt in attempts for report in attempt.outcomes.values()
+        )
 
     async with asyncio.timeout(30):
         while written() < outcomes:
@@ -309,9 +317,9 @@ async def test_kill_9_loses_no_outcome_and_runs_none_again(
     server.report_codes = []
     async with provider_process(server.url, tmp_path) as provider:
         await provider.event("registered")
-        lost = await server.outcome(grant.attempt_id)
-    assert lost.reason is EndReason.NODE_RESTARTED
-    assert [one.item for one in server.items(grant.attempt_id)] == [0, 1, 2]
+        outcome = await server.outcome(grant.attempt_id)
+    assert outcome.reason is EndReason.NODE_RESTARTED
+    assert [item.item for item in server.items(grant.attempt_id)] == [0, 1, 2]
     assert server.text(grant.attempt_id).count("item 3\n") == 1, "nothing ran again"
     assert lease_of(grant) in [lease for poll in server.polls for lease in poll.held]
 
@@ -339,18 +347,18 @@ if item == 3: os.remove("output/said")
 async def test_files_of_each_item_are_collected_once_even_if_it_failed(
     driver: Driver, tmp_path: Path
 ) -> None:
-    ran = Ran(driver, tmp_path)
-    assert await ran.run(a_range(LEAVES, range(5))) is EndReason.COMPLETED
-    assert ran.files() == {f"{item}/said": b"%d of 1000" % item for item in (0, 1, 2, 4)}
-    assert len(ran.freight.outbox) == 4
+    item_run = Ran(driver, tmp_path)
+    assert await item_run.run(a_range(LEAVES, range(5))) is EndReason.COMPLETED
+    assert item_run.files() == {f"{item}/said": b"%d of 1000" % item for item in (0, 1, 2, 4)}
+    assert len(item_run.freight.outbox) == 4
 
 
 async def test_an_item_that_is_called_back_leaves_nothing(driver: Driver, tmp_path: Path) -> None:
-    ran = Ran(driver, tmp_path)
-    asyncio.get_running_loop().call_later(0.6, ran.recall.ask, EndReason.RECLAIMED, 0.1)
+    item_run = Ran(driver, tmp_path)
+    asyncio.get_running_loop().call_later(0.6, item_run.recall.ask, EndReason.RECLAIMED, 0.1)
     source = LEAVES.replace("if item == 2: time.sleep(60)", "time.sleep(60 * (item > 0))")
-    assert await ran.run(a_range(source.replace("if item == 1", "if 0"), range(3)))
-    assert set(ran.files()) <= {"0/said"}
+    assert await item_run.run(a_range(source.replace("if item == 1", "if 0"), range(3)))
+    assert set(item_run.files()) <= {"0/said"}
 
 
 # Item 1 spoils what is too large to be kept in memory, item 3 what is not.
@@ -372,12 +380,12 @@ async def test_every_item_finds_its_folder_as_it_was(driver: Driver, tmp_path: P
     blob = BlobRef("ab" * 32, folder.stat().st_size)
     grant = a_range("", range(6))
     spec = CommandSpec(("sh", "-c", SPOILS), folder=blob)
-    ran = Ran(driver, tmp_path)
-    reason = await ran.run(replace(grant, spec=spec), InputFiles({blob.sha256: folder}))
+    item_run = Ran(driver, tmp_path)
+    reason = await item_run.run(replace(grant, spec=spec), InputFiles({blob.sha256: folder}))
     assert reason is EndReason.COMPLETED
-    assert set(ran.reasons.values()) == {EndReason.COMPLETED}
-    said = "sd5242880\nlarge\noutput\nsmall\nsub\n"
-    assert ran.text() == "".join(f"item {item}:\n{said}" for item in range(6))
+    assert set(item_run.reasons.values()) == {EndReason.COMPLETED}
+    listing = "sd5242880\nlarge\noutput\nsmall\nsub\n"
+    assert item_run.text() == "".join(f"item {item}:\n{listing}" for item in range(6))
 
 
 # Deeper than Python recurses; item 2 where memory is shared.
@@ -394,22 +402,23 @@ for _ in range(1200 if item in (0, 2) else 0):
 async def test_what_is_too_deep_to_be_cleared_away_fails_no_other_item(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     await driver.probe()
-    ran = Ran(driver, tmp_path)
+    item_run = Ran(driver, tmp_path)
     grant = replace(a_range(DIGS, range(4)), limits=Limits(run_seconds=30.0))
-    assert await ran.run(grant) is EndReason.COMPLETED
-    assert ran.reasons == dict.fromkeys(range(4), EndReason.COMPLETED)
+    assert await item_run.run(grant) is EndReason.COMPLETED
+    assert item_run.reasons == dict.fromkeys(range(4), EndReason.COMPLETED)
 
 
 async def test_an_unpackable_folder_ends_all_items(driver: Driver, tmp_path: Path) -> None:
     (tmp_path / "folder.tar").write_bytes(b"no archive" * 100)
     blob = BlobRef("ab" * 32, 1000)
     spec = CommandSpec(("true",), folder=blob)
-    ran = Ran(driver, tmp_path)
+    item_run = Ran(driver, tmp_path)
     inputs = InputFiles({blob.sha256: tmp_path / "folder.tar"})
     assert (
-        await ran.run(replace(a_range("", range(3)), spec=spec), inputs) is EndReason.INPUT_FAILED
+        await item_run.run(replace(a_range("", range(3)), spec=spec), inputs)
+        is EndReason.INPUT_FAILED
     )
-    assert ran.outcomes == []
+    assert item_run.outcomes == []
 
 
 MAKES_FILES = """
@@ -422,8 +431,8 @@ pathlib.Path("lost.txt").write_text("lost")
 
 
 async def test_each_item_keeps_the_new_files_that_match(driver: Driver, tmp_path: Path) -> None:
-    ran = Ran(driver, tmp_path)
+    item_run = Ran(driver, tmp_path)
     grant = a_range(MAKES_FILES, range(3))
-    kept = replace(grant, limits=replace(grant.limits, keep=("ckpt/**",)))
-    assert await ran.run(kept) is EndReason.COMPLETED
-    assert ran.files() == {f"{item}/ckpt/{item}": b"%d" % item for item in range(3)}
+    keeping_grant = replace(grant, limits=replace(grant.limits, keep=("ckpt/**",)))
+    assert await item_run.run(keeping_grant) is EndReason.COMPLETED
+    assert item_run.files() == {f"{item}/ckpt/{item}": b"%d" % item for item in range(3)}

@@ -30,38 +30,50 @@ def reopened(directory: Path) -> dict[AttemptId, bool]:
     """Which attempts it knows, and whether each has an outcome."""
     journal = Journal.open(directory)
     journal.close()
-    return {each.leased.lease.attempt_id: each.finished is not None for each in journal.kept}
+    return {
+        attempt.leased.lease.attempt_id: attempt.finished is not None for attempt in journal.kept
+    }
 
 
 def test_written_entries_survive_reopening(tmp_path: Path) -> None:
-    (running, task), (finished, other_task), (gone, third_task) = a_lease(), a_lease(), a_lease()
+    (running, task), (finished, other_task), (forgotten, third_task) = (
+        a_lease(),
+        a_lease(),
+        a_lease(),
+    )
     journal = Journal.open(tmp_path)
-    journal.write([Leased(running, task), Leased(finished, other_task), Leased(gone, third_task)])
-    journal.write([Concluded(completed(finished)), Forgotten(gone.attempt_id)])
+    journal.write(
+        [Leased(running, task), Leased(finished, other_task), Leased(forgotten, third_task)]
+    )
+    journal.write([Concluded(completed(finished)), Forgotten(forgotten.attempt_id)])
     journal.close()
     assert reopened(tmp_path) == {running.attempt_id: False, finished.attempt_id: True}
-    [_, kept] = Journal.open(tmp_path).kept
-    assert kept.finished == completed(finished)
+    [_, attempt] = Journal.open(tmp_path).kept
+    assert attempt.finished == completed(finished)
 
 
 def test_calls_that_came_and_have_no_outcome_are_known(tmp_path: Path) -> None:
     lease, task_id = a_lease()
-    done = ItemsDone(lease, (ItemOutcome(4, EndReason.EXIT_STATUS, 0.5, 3, "it ended badly"),))
+    items_done = ItemsDone(
+        lease, (ItemOutcome(4, EndReason.EXIT_STATUS, 0.5, 3, "it ended badly"),)
+    )
     journal = Journal.open(tmp_path)
-    taken = [ItemsTaken(lease.attempt_id, start, start + 3) for start in (2, 5)]
-    journal.write([Leased(lease, task_id), *taken, ItemsCounted(done)])
+    items_taken = [ItemsTaken(lease.attempt_id, start, start + 3) for start in (2, 5)]
+    journal.write([Leased(lease, task_id), *items_taken, ItemsCounted(items_done)])
     journal.write([OutcomesDelivered(lease.attempt_id, 4)])
     journal.close()
     for _ in range(2):  # the second time it was written anew
         journal = Journal.open(tmp_path)
-        (kept,) = journal.kept
-        assert kept.unfinished == ItemRange(5, 8)
+        (attempt,) = journal.kept
+        assert attempt.unfinished == ItemRange(5, 8)
         journal.close()
     journal = Journal.open(tmp_path)
-    journal.write([ItemsCounted(replace(done, outcomes=(replace(done.outcomes[0], item=7),)))])
+    journal.write(
+        [ItemsCounted(replace(items_done, outcomes=(replace(items_done.outcomes[0], item=7),)))]
+    )
     journal.close()
-    (kept,) = Journal.open(tmp_path).kept
-    assert kept.unfinished is None
+    (attempt,) = Journal.open(tmp_path).kept
+    assert attempt.unfinished is None
 
 
 def test_outcomes_of_items_are_kept_until_they_are_delivered(tmp_path: Path) -> None:
@@ -76,8 +88,8 @@ def test_outcomes_of_items_are_kept_until_they_are_delivered(tmp_path: Path) -> 
     journal.close()
     for _ in range(2):  # the second time it was written anew
         journal = Journal.open(tmp_path)
-        (kept,) = journal.kept
-        assert list(kept.outcomes.values()) == [reports[0], reports[2]]
+        (attempt,) = journal.kept
+        assert list(attempt.outcomes.values()) == [reports[0], reports[2]]
         journal.close()
 
 
@@ -89,9 +101,9 @@ def test_a_file_cut_anywhere_reads_as_the_records_before_the_cut(tmp_path: Path)
         journal.write([Leased(lease, task)])
         lengths.append((tmp_path / "journal").stat().st_size)
     journal.close()
-    whole = (tmp_path / "journal").read_bytes()
-    for cut in range(0, len(whole) + 1, 7):
-        (tmp_path / "journal").write_bytes(whole[:cut])
+    journal_bytes = (tmp_path / "journal").read_bytes()
+    for cut in range(0, len(journal_bytes) + 1, 7):
+        (tmp_path / "journal").write_bytes(journal_bytes[:cut])
         assert len(reopened(tmp_path)) == sum(length <= cut for length in lengths) - 1
 
 
@@ -208,23 +220,27 @@ def test_every_acknowledged_record_survives_kill_9(tmp_path: Path, seed: int) ->
         [sys.executable, "-c", WRITER, tmp_path], stdout=subprocess.PIPE, text=True
     )
     assert writer.stdout is not None
-    said = []
+    statements = []
     try:
         # Killed after a random number of lines, so somewhere within the work between two of them.
         for _ in range(random.Random(seed).randint(1, 300)):
-            said.append(writer.stdout.readline())
+            statements.append(writer.stdout.readline())
     finally:
         writer.send_signal(signal.SIGKILL)
-        said += writer.stdout.read().splitlines()
+        statements += writer.stdout.read().splitlines()
         writer.wait()
         writer.stdout.close()
-    check(reopened(tmp_path), [line.split() for line in said if line])
+    check(reopened(tmp_path), [line.split() for line in statements if line])
 
 
-def check(kept: dict[AttemptId, bool], said: list[list[str]]) -> None:
-    leased = {one for verb, *ids in said if verb == "leased" for one in ids}
-    concluded = {one for verb, *ids in said if verb == "concluded" for one in ids}
-    forgetting = {one for verb, *ids in said if verb == "forgetting" for one in ids}
+def check(kept_attempts: dict[AttemptId, bool], statements: list[list[str]]) -> None:
+    leased = {attempt_id for verb, *ids in statements if verb == "leased" for attempt_id in ids}
+    concluded = {
+        attempt_id for verb, *ids in statements if verb == "concluded" for attempt_id in ids
+    }
+    forgetting = {
+        attempt_id for verb, *ids in statements if verb == "forgetting" for attempt_id in ids
+    }
     assert leased
-    assert leased - forgetting <= kept.keys()
-    assert all(kept[AttemptId(one)] for one in concluded - forgetting)
+    assert leased - forgetting <= kept_attempts.keys()
+    assert all(kept_attempts[AttemptId(attempt_id)] for attempt_id in concluded - forgetting)

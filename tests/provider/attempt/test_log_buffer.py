@@ -86,7 +86,7 @@ def test_a_partially_written_piece_is_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool, pwrite = LogSpool.open(tmp_path, ATTEMPT), os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda to, data, at: pwrite(to, data[:3], at))
+    monkeypatch.setattr(os, "pwrite", lambda to, data, offset: pwrite(to, data[:3], offset))
     spool.append(PackedLogPiece("stdout", b"whole"))
     assert pieces_of(spool) == [("stdout", b"whole")]
 
@@ -107,9 +107,9 @@ def test_a_spool_survives_its_process_and_loses_only_a_torn_piece(tmp_path: Path
     spool.close()
     [path] = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-2])
-    again = LogSpool.open(tmp_path, ATTEMPT)
-    again.append(PackedLogPiece("stdout", b"four"))
-    assert [data for _, data in pieces_of(again)] == [b"one", b"two", b"four"]
+    reopened_spool = LogSpool.open(tmp_path, ATTEMPT)
+    reopened_spool.append(PackedLogPiece("stdout", b"four"))
+    assert [data for _, data in pieces_of(reopened_spool)] == [b"one", b"two", b"four"]
 
 
 def test_pieces_behind_a_damaged_one_do_not_come_back(tmp_path: Path) -> None:
@@ -119,9 +119,9 @@ def test_pieces_behind_a_damaged_one_do_not_come_back(tmp_path: Path) -> None:
     spool.close()
     [path] = tmp_path.iterdir()
     path.write_bytes(path.read_bytes().replace(b"two", b"t?o"))
-    again = LogSpool.open(tmp_path, ATTEMPT)
-    again.append(PackedLogPiece("stdout", b"new"))
-    again.close()
+    reopened_spool = LogSpool.open(tmp_path, ATTEMPT)
+    reopened_spool.append(PackedLogPiece("stdout", b"new"))
+    reopened_spool.close()
     assert pieces_of(LogSpool.open(tmp_path, ATTEMPT)) == [("stdout", b"one"), ("stdout", b"new")]
 
 
@@ -135,11 +135,11 @@ def test_what_is_discarded_is_gone_and_takes_no_more(tmp_path: Path) -> None:
 
 
 def test_logs_that_the_journal_does_not_know_are_removed(tmp_path: Path) -> None:
-    kept, stray = new_attempt_id(), new_attempt_id()
-    for attempt_id in (kept, stray):
+    kept_id, stray = new_attempt_id(), new_attempt_id()
+    for attempt_id in (kept_id, stray):
         spool = LogSpool.open(tmp_path, attempt_id)
         assert list(tmp_path.glob(f"{attempt_id}*")) == [], "there is nothing to keep yet"
         spool.append(PackedLogPiece("stdout", b"one"))
         spool.close()
-    remove_strays(tmp_path, {kept})
-    assert [AttemptId(path.stem) for path in tmp_path.iterdir()] == [kept]
+    remove_strays(tmp_path, {kept_id})
+    assert [AttemptId(path.stem) for path in tmp_path.iterdir()] == [kept_id]

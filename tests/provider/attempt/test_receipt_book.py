@@ -46,8 +46,8 @@ def opened(directory: Path, key: NodeKey = KEY, server: str = SERVER.address) ->
 
 def answer(*receipts: NodeSignedReceipt, signer: Signer = SERVER) -> ReceiptsAnswer:
     countersigned = []
-    for one in receipts:
-        digest = receipt_digest(one.receipt).hex()
+    for receipt in receipts:
+        digest = receipt_digest(receipt.receipt).hex()
         accepted = Countersignature(
             digest, 1, 0, 0, AttemptState.SUCCEEDED, "completed", 5, 3, 0, 0, 0, 9
         )
@@ -67,8 +67,8 @@ def test_receipts_are_signed_and_chained(tmp_path: Path) -> None:
     assert (first.receipt.previous, first.receipt.starts) == (NO_HASH, "first")
     assert second.receipt.previous == receipt_digest(first.receipt).hex()
     assert (second.receipt.number, second.receipt.starts) == (2, "")
-    for one in (first, second):
-        assert is_signed_by(KEY.address, receipt_digest(one.receipt), one.node_signature)
+    for receipt in (first, second):
+        assert is_signed_by(KEY.address, receipt_digest(receipt.receipt), receipt.node_signature)
 
 
 def test_what_is_not_on_the_disk_is_not_sent(tmp_path: Path) -> None:
@@ -87,11 +87,11 @@ def test_the_file_is_private_and_a_torn_line_is_removed(tmp_path: Path) -> None:
     file = tmp_path / "receipts.jsonl"
     assert file.stat().st_mode & 0o777 == 0o600
     file.write_bytes(file.read_bytes()[:-5])
-    (kept,) = (again := opened(tmp_path)).unsent()
-    assert kept.receipt.number == 1
-    assert [one.receipt.number for one in sign(again, 3)] == [1, 2]
-    again.close()
-    assert [one.receipt.number for one in opened(tmp_path).unsent()] == [1, 2]
+    (kept_receipt,) = (reopened_book := opened(tmp_path)).unsent()
+    assert kept_receipt.receipt.number == 1
+    assert [receipt.receipt.number for receipt in sign(reopened_book, 3)] == [1, 2]
+    reopened_book.close()
+    assert [receipt.receipt.number for receipt in opened(tmp_path).unsent()] == [1, 2]
 
 
 def test_only_the_servers_countersignature_counts(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_one_heartbeat_carries_a_bounded_number(tmp_path: Path) -> None:
     sent = sign(book, *range(MOST_RECEIPTS + 5))
     assert len(sent) == MOST_RECEIPTS
     book.take(answer(*sent))
-    assert [one.receipt.number for one in book.unsent()] == [
+    assert [receipt.receipt.number for receipt in book.unsent()] == [
         MOST_RECEIPTS + number for number in range(1, 6)
     ]
 
@@ -121,8 +121,8 @@ def test_another_key_or_server_starts_a_chain_that_says_so(tmp_path: Path) -> No
     (moved,) = sign(opened(tmp_path, other), 2)
     assert (moved.receipt.starts, moved.receipt.number) == ("moved", 1)
     assert moved.receipt.chain != first[0].receipt.chain
-    (again,) = sign(opened(tmp_path, other, Wallet("another server").address), 3)
-    assert (again.receipt.starts, again.receipt.number) == ("moved", 1)
+    (moved_receipt,) = sign(opened(tmp_path, other, Wallet("another server").address), 3)
+    assert (moved_receipt.receipt.starts, moved_receipt.receipt.number) == ("moved", 1)
 
 
 @pytest.mark.parametrize("refusal", ["foreign", "repeated"])
@@ -131,9 +131,9 @@ def test_a_receipt_that_the_server_never_takes_is_left_out(tmp_path: Path, refus
     first, _, third = sign(book, 1, 2, 3)
     book.take(ReceiptsAnswer(answer(first).countersigned, 2, refusal, "Because."))
     book.flush()
-    (again,) = book.unsent()
-    assert again.receipt.attempt_id == third.receipt.attempt_id
-    assert (again.receipt.number, again.receipt.starts) == (1, "refused")
+    (next_receipt,) = book.unsent()
+    assert next_receipt.receipt.attempt_id == third.receipt.attempt_id
+    assert (next_receipt.receipt.number, next_receipt.receipt.starts) == (1, "refused")
 
 
 def test_a_server_that_takes_no_receipts_gets_none(tmp_path: Path) -> None:
@@ -144,8 +144,8 @@ def test_a_server_that_takes_no_receipts_gets_none(tmp_path: Path) -> None:
 
 def test_an_earlier_server_gets_none_that_were_signed_before(tmp_path: Path) -> None:
     """It was rolled back, and would refuse the heartbeat."""
-    beat = Heartbeat(receipts=sign(opened(tmp_path), 1))
-    assert for_earlier_server(beat) == Heartbeat()
+    heartbeat = Heartbeat(receipts=sign(opened(tmp_path), 1))
+    assert for_earlier_server(heartbeat) == Heartbeat()
 
 
 def test_parts_of_an_attempt_are_counted_also_after_a_kill(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_parts_of_an_attempt_are_counted_also_after_a_kill(tmp_path: Path) -> No
     book.close()
     book = opened(tmp_path)
     sign(book, 1)
-    assert [one.receipt.part for one in book.unsent()] == [0, 1, 2]
+    assert [receipt.receipt.part for receipt in book.unsent()] == [0, 1, 2]
 
 
 def test_a_large_file_is_continued_by_another(
@@ -173,8 +173,8 @@ def test_a_large_file_is_continued_by_another(
     # A server that lacks some of them gets what the two files have.
     book.take(ReceiptsAnswer((), 29, "gap", ""))
     book.flush()
-    assert [one.receipt.number for one in book.unsent()] == [29, 30, 31]
+    assert [receipt.receipt.number for receipt in book.unsent()] == [29, 30, 31]
     # And a new chain, if they have it no longer.
     book.take(ReceiptsAnswer((), 1, "gap", ""))
     book.flush()
-    assert {one.receipt.starts for one in book.unsent()} == {"refused", ""}
+    assert {receipt.receipt.starts for receipt in book.unsent()} == {"refused", ""}

@@ -39,7 +39,7 @@ class Signing:
 
     def signed(self) -> list[Receipt]:
         self.book.flush()
-        return [one.receipt for one in self.book.unsent()]
+        return [receipt.receipt for receipt in self.book.unsent()]
 
     def facts(self, grant: Grant, price: int = 0) -> WorkFacts:
         return replace(work_facts(grant), price_micro_per_hour=price)

@@ -103,8 +103,8 @@ class Desk:
         return b"".join(piece.data for piece in self.spool.read(0, 10**6, 10**9)).decode()
 
     def items(self) -> list[int]:
-        told = [each for each in self.events if isinstance(each, ItemsEnded)]
-        return [outcome.item for each in told for outcome in each.outcomes]
+        item_events = [event for event in self.events if isinstance(event, ItemsEnded)]
+        return [outcome.item for event in item_events for outcome in event.outcomes]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -200,28 +200,30 @@ async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path:
     rig = Rig(tmp_path / "machine")
     edits = {"env": ["VENDOR=here", "CUDA_VISIBLE_DEVICES=all"]}
     devices = []
-    for number, (uuid, behind) in enumerate(zip(CARDS, ("zero", "null", "full"), strict=True)):
+    for number, (uuid, target) in enumerate(zip(CARDS, ("zero", "null", "full"), strict=True)):
         rig.card("nvidia", uuid, f"0000:0{number + 1}:00.0", number)
-        node = {"path": f"/dev/nvidia{number}", "hostPath": f"/dev/{behind}"}
+        node = {"path": f"/dev/nvidia{number}", "hostPath": f"/dev/{target}"}
         devices.append({"name": uuid, "containerEdits": {"deviceNodes": [node]}})
     content = {"kind": "nvidia.com/gpu", "containerEdits": edits, "devices": devices}
     rig.describe("nvidia.json", content)
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     look = partial(expose, found=rig.found, machine=HostPaths(rig.root))
-    asking = {"CUDA_VISIBLE_DEVICES": "GPU-b", "VENDOR": "mine"}
-    grants = [a_grant(LOOKS_AROUND, device=uuid, environment=asking) for uuid in ("GPU-a", "GPU-c")]
+    variables = {"CUDA_VISIBLE_DEVICES": "GPU-b", "VENDOR": "mine"}
+    grants = [
+        a_grant(LOOKS_AROUND, device=uuid, environment=variables) for uuid in ("GPU-a", "GPU-c")
+    ]
     desks = [Desk(tmp_path, driver, look=look) for _ in grants]
     async with desks[0].running(grants[0]), desks[1].running(grants[1]):
         await until(lambda: all(desk.text().endswith("\n") for desk in desks))
         for desk, number, uuid in zip(desks, (0, 2), ("GPU-a", "GPU-c"), strict=True):
-            seen = [
+            vendor_variables = [
                 ("CUDA_VISIBLE_DEVICES", uuid),
                 ("HIP_VISIBLE_DEVICES", "-1"),
                 ("NVIDIA_VISIBLE_DEVICES", uuid),
                 ("ROCR_VISIBLE_DEVICES", "-1"),
                 ("VENDOR", "here"),
             ]
-            assert desk.text() == f"['nvidia{number}'] [b'\\x00'] {seen}\n"
+            assert desk.text() == f"['nvidia{number}'] [b'\\x00'] {vendor_variables}\n"
 
 
 async def test_an_unexposable_device_is_reported_before_anything_runs(tmp_path: Path) -> None:
@@ -235,11 +237,11 @@ async def test_an_unexposable_device_is_reported_before_anything_runs(tmp_path: 
 
 
 async def test_a_hanging_driver_does_not_block_cancellation(tmp_path: Path) -> None:
-    asked: list[threading.Thread] = []
+    asking_threads: list[threading.Thread] = []
     goes_on = threading.Event()
 
     def hang(granted: Sequence[GrantedDevice]) -> Exposed:
-        asked.append(threading.current_thread())
+        asking_threads.append(threading.current_thread())
         goes_on.wait(20)
         return hide(granted)
 
@@ -248,12 +250,12 @@ async def test_a_hanging_driver_does_not_block_cancellation(tmp_path: Path) -> N
         for _ in range(2):
             desk.recall = StopRequest()
             async with desk.running(a_grant()) as run:
-                await until(lambda: bool(asked))
+                await until(lambda: bool(asking_threads))
                 desk.recall.ask(EndReason.DEVICE_LOST, 0.0)
                 async with asyncio.timeout(5):
                     assert (await run).reason is EndReason.DEVICE_LOST
-        assert len(asked) == 1, "nobody asks again before it has answered"
-        assert asked[0].daemon, "the end of the provider does not wait for it"
+        assert len(asking_threads) == 1, "nobody asks again before it has answered"
+        assert asking_threads[0].daemon, "the end of the provider does not wait for it"
     finally:
         goes_on.set()
     desk.recall = StopRequest()
@@ -270,7 +272,7 @@ async def test_what_no_driver_has_to_be_asked_for_is_shown_without_a_thread() ->
 
     await DeviceExposer(ExposeFunctions(look, lambda _: False)).show([])
     await DeviceExposer(ExposeFunctions(look, lambda _: True)).show([])
-    assert [each is threading.current_thread() for each in looked_in] == [True, False]
+    assert [thread is threading.current_thread() for thread in looked_in] == [True, False]
 
 
 # Works with what came along, and tries to write to what is only shown.
@@ -293,9 +295,9 @@ def an_archive(directory: Path, **files: bytes) -> bytes:
 
 
 def a_command(desk: Desk, directory: Path, source: str, **changes: BlobRef) -> Grant:
-    shown = NamedFile("data/shown", desk.keep(b"shown\n"))
+    shown_file = NamedFile("data/shown", desk.keep(b"shown\n"))
     folder = desk.keep(an_archive(directory, sub_here=b"here\n"))
-    spec = CommandSpec(("sh", "-c", source), {"PLAIN": "1"}, folder, (shown,))
+    spec = CommandSpec(("sh", "-c", source), {"PLAIN": "1"}, folder, (shown_file,))
     return replace(a_grant(), spec=replace(spec, **changes), secrets={"TOKEN": "swordfish"})
 
 
@@ -367,7 +369,7 @@ async def test_new_files_are_kept_on_request_and_the_others_are_named(
     desk = Desk(tmp_path, driver)
     async with desk.running(a_grant(MAKES_FILES, limits=Limits(keep=("ckpt/**",)))) as run:
         assert (await run).reason is EndReason.COMPLETED
-        assert [each.path for each in desk.freight.outbox.parcels] == ["ckpt/1.pt"]
+        assert [parcel.path for parcel in desk.freight.outbox.parcels] == ["ckpt/1.pt"]
         assert desk.text() == (
             "made\noutput: 1 new file, 4 B, was not kept: 'notes.txt';"
             " write to $POTLUCK_OUTPUT or use --keep 'notes.txt'\n"

@@ -58,10 +58,10 @@ class Kitchen:
 
     async def run(self, environment: Environment, code: str) -> tuple[RunOutcome, str]:
         """Runs code with the environment's interpreter, in a sandbox as a task's."""
-        said = bytearray()
+        output = bytearray()
 
         async def hear(stream: str, data: bytes) -> None:
-            said.extend(data)
+            output.extend(data)
 
         async def started() -> None:
             pass
@@ -76,8 +76,8 @@ class Kitchen:
             seconds=30.0,
             mounts=environment.mounts,
         )
-        ended = await self.driver.run(confinement, hear, started)
-        return ended, said.decode()
+        outcome = await self.driver.run(confinement, hear, started)
+        return outcome, output.decode()
 
     def staged(self) -> list[Path]:
         """What unfinished installations have on disk, sockets included."""

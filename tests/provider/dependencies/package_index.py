@@ -18,7 +18,7 @@ def wheel(name: str, files: dict[str, bytes], version: str = "1.0") -> tuple[str
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    content[f"{info}/RECORD"] = "".join(f"{each},,\n" for each in content).encode()
+    content[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in content).encode()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in content.items():
@@ -71,15 +71,15 @@ class LoopbackIndex:
     def add(self, name: str, file_name: str, data: bytes, base: str = "") -> None:
         """Offers a file; with `base`, the page says that it is found there."""
         digest = hashlib.sha256(data).hexdigest()
-        described = self._describe(file_name, data) if file_name.endswith(".whl") else ""
-        link = f'<a href="{base}/files/{file_name}#sha256={digest}"{described}>{file_name}</a>'
+        attributes = self._describe(file_name, data) if file_name.endswith(".whl") else ""
+        link = f'<a href="{base}/files/{file_name}#sha256={digest}"{attributes}>{file_name}</a>'
         self._pages[f"/simple/{name}/"] = f"<!doctype html><html><body>{link}</body></html>"
         self._files[f"/files/{file_name}"] = data
 
     def _describe(self, file_name: str, data: bytes) -> str:
         """Offers the metadata as a file of its own, so that resolving needs no wheel."""
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            path = next(each for each in archive.namelist() if each.endswith("/METADATA"))
+            path = next(name for name in archive.namelist() if name.endswith("/METADATA"))
             metadata = archive.read(path)
         self._files[f"/files/{file_name}.metadata"] = metadata
         return f' data-core-metadata="sha256={hashlib.sha256(metadata).hexdigest()}"'
@@ -144,7 +144,7 @@ def _handler(index: LoopbackIndex) -> type[BaseHTTPRequestHandler]:
         def do_HEAD(self) -> None:
             self.do_GET()
 
-        def log_message(self, *words: object) -> None:
+        def log_message(self, *arguments: object) -> None:
             pass
 
     return Handler

@@ -22,9 +22,9 @@ def repacked(installed: Distribution) -> tuple[str, bytes]:
         for file in installed.files or ()
         if ".." not in file.parts and "__pycache__" not in file.parts and file.name not in _ADDED
     ]
-    (about,) = [file for file in files if file.match("*.dist-info/WHEEL")]
-    tags = [line for line in about.read_text().splitlines() if line.startswith("Tag: ")]
-    info = about.parent.name
+    (wheel_file,) = [file for file in files if file.match("*.dist-info/WHEEL")]
+    tags = [line for line in wheel_file.read_text().splitlines() if line.startswith("Tag: ")]
+    info = wheel_file.parent.name
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for file in files:

@@ -44,9 +44,9 @@ async def test_a_source_distribution_is_not_built(
     kitchen: Kitchen, index: LoopbackIndex, canary: Path
 ) -> None:
     index.add("hostile", *sdist("hostile", writing(str(canary))))
-    with pytest.raises(PrepareFailed, match="hostile") as refused:
+    with pytest.raises(PrepareFailed, match="hostile") as error_info:
         await kitchen.prepare("hostile")
-    assert refused.value.reason is EndReason.PREPARE_FAILED
+    assert error_info.value.reason is EndReason.PREPARE_FAILED
     assert not canary.exists()
     assert kitchen.shelved() == []
 
@@ -65,8 +65,8 @@ for handlers in ([], [urllib.request.ProxyHandler({{}})]):
     index.add("hostile", *sdist("hostile", writing(str(canary)) + knock))
     kitchen.restart(PrepareSettings(allow_builds=True))
     environment = await kitchen.prepare("hostile")
-    _, said = await kitchen.run(environment, "import hostile; print(hostile.built)")
-    assert said == "True\n"
+    _, output = await kitchen.run(environment, "import hostile; print(hostile.built)")
+    assert output == "True\n"
     assert not canary.exists()
     assert elsewhere.requests == []
 
@@ -78,8 +78,8 @@ async def test_a_pth_file_runs_only_inside(
     index.add("trap", *wheel("trap", {"trap.pth": trap.encode()}))
     environment = await kitchen.prepare("trap")
     assert list(environment.mounts[0].source.rglob("trap.pth"))
-    _, said = await kitchen.run(environment, "import os; print(os.listdir('/work'))")
-    assert "caught" in said  # it did run there
+    _, output = await kitchen.run(environment, "import os; print(os.listdir('/work'))")
+    assert "caught" in output  # it did run there
     assert not canary.exists()
 
 

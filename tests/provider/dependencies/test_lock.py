@@ -48,10 +48,10 @@ def test_another_lock_python_or_platform_is_another_environment() -> None:
 
 
 def test_what_is_not_marked_complete_is_not_on_the_shelf(tmp_path: Path) -> None:
-    shelf = EnvironmentCache(tmp_path)
+    cache = EnvironmentCache(tmp_path)
     staged = tmp_path / "stage"
     (staged / "environment").mkdir(parents=True)
-    placed = shelf.place(staged, "account_a", "lock", DirectorySize(1, 1))
-    assert shelf.find("account_a", "lock") == placed
+    placed = cache.place(staged, "account_a", "lock", DirectorySize(1, 1))
+    assert cache.find("account_a", "lock") == placed
     (placed.parent / "complete.json").unlink()
-    assert shelf.find("account_a", "lock") is None
+    assert cache.find("account_a", "lock") is None

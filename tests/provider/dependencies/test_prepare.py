@@ -21,8 +21,8 @@ from tests.provider.dependencies.package_index import LoopbackIndex, wheel
 
 async def test_a_dependency_can_be_imported_inside(kitchen: Kitchen) -> None:
     environment = await kitchen.prepare("kind>=1")
-    ended, said = await kitchen.run(environment, "import kind; print(kind.word)")
-    assert (ended.reason, said) == (EndReason.COMPLETED, "please\n")
+    outcome, output = await kitchen.run(environment, "import kind; print(kind.word)")
+    assert (outcome.reason, output) == (EndReason.COMPLETED, "please\n")
     assert b" + kind==1.0" in kitchen.said
     assert kitchen.staged() == []
 
@@ -34,20 +34,20 @@ async def test_a_script_without_dependencies_costs_nothing(kitchen: Kitchen) -> 
 
 async def test_the_environment_is_read_only_and_ours(kitchen: Kitchen) -> None:
     environment = await kitchen.prepare("kind")
-    ended, said = await kitchen.run(environment, "open('/environment/x', 'w')")
-    assert ended.reason is EndReason.EXIT_STATUS and "Read-only file system" in said
-    ours = kitchen.directory.stat().st_uid
+    outcome, output = await kitchen.run(environment, "open('/environment/x', 'w')")
+    assert outcome.reason is EndReason.EXIT_STATUS and "Read-only file system" in output
+    own_uid = kitchen.directory.stat().st_uid
     for path in [environment.mounts[0].source, *environment.mounts[0].source.rglob("*")]:
-        assert path.lstat().st_uid == ours
+        assert path.lstat().st_uid == own_uid
         assert path.is_symlink() or path.lstat().st_mode & 0o7022 == 0
 
 
 async def test_bytecode_is_compiled_once_and_for_all(kitchen: Kitchen) -> None:
     environment = await kitchen.prepare("kind")
-    _, said = await kitchen.run(
+    _, output = await kitchen.run(
         environment, "import kind, os; print(os.path.exists(kind.__cached__))"
     )
-    assert said == "True\n"
+    assert output == "True\n"
 
 
 async def test_the_same_script_again_asks_the_index_for_nothing(
@@ -84,11 +84,12 @@ async def test_a_newer_version_makes_another_environment(
 
 
 async def test_accounts_share_nothing(kitchen: Kitchen) -> None:
-    one = await kitchen.prepare("kind", account="account_a")
+    first = await kitchen.prepare("kind", account="account_a")
     other = await kitchen.prepare("kind", account="account_b")
-    assert one.mounts[0].source != other.mounts[0].source
+    assert first.mounts[0].source != other.mounts[0].source
     files = [
-        {path.lstat().st_ino for path in each.mounts[0].source.rglob("*")} for each in (one, other)
+        {path.lstat().st_ino for path in environment.mounts[0].source.rglob("*")}
+        for environment in (first, other)
     ]
     assert not files[0] & files[1]
 
@@ -100,17 +101,17 @@ async def test_an_account_id_names_no_path(kitchen: Kitchen) -> None:
 
 
 async def test_what_many_ask_for_at_once_is_done_once(kitchen: Kitchen) -> None:
-    wanted = [kitchen.prepare("kind", name=f"attempt_{number}") for number in range(4)]
-    environments = await asyncio.gather(*wanted)
-    assert len({each.mounts[0].source for each in environments}) == 1
+    preparations = [kitchen.prepare("kind", name=f"attempt_{number}") for number in range(4)]
+    environments = await asyncio.gather(*preparations)
+    assert len({environment.mounts[0].source for environment in environments}) == 1
     assert kitchen.said.count(b" + kind==1.0") == 1
 
 
 async def test_different_requirements_may_lead_to_one_environment(kitchen: Kitchen) -> None:
-    one, other = await asyncio.gather(
+    first, other = await asyncio.gather(
         kitchen.prepare("kind>=1", name="attempt_1"), kitchen.prepare("kind<2", name="attempt_2")
     )
-    assert one == other
+    assert first == other
     assert kitchen.said.count(b" + kind==1.0") == 1
 
 
@@ -119,10 +120,10 @@ async def test_a_dependency_for_another_platform_only_is_left_out(kitchen: Kitch
 
 
 async def test_an_unknown_package_is_named(kitchen: Kitchen) -> None:
-    with pytest.raises(PrepareFailed, match="no-such-thing was not found") as refused:
+    with pytest.raises(PrepareFailed, match="no-such-thing was not found") as error_info:
         await kitchen.prepare("no-such-thing")
-    assert refused.value.reason is EndReason.PREPARE_FAILED
-    assert refused.value.detail.isprintable()
+    assert error_info.value.reason is EndReason.PREPARE_FAILED
+    assert error_info.value.detail.isprintable()
     assert kitchen.staged() == [] and kitchen.shelved() == []
 
 
@@ -139,9 +140,9 @@ async def test_another_python_than_the_sandbox_has_is_refused(kitchen: Kitchen) 
 
 async def test_the_time_limit_ends_everything(kitchen: Kitchen, index: LoopbackIndex) -> None:
     index.stall("kind-1.0-py3-none-any.whl")
-    with pytest.raises(PrepareFailed, match=r"longer than 1\.5 s") as refused:
+    with pytest.raises(PrepareFailed, match=r"longer than 1\.5 s") as error_info:
         await kitchen.prepare("kind", seconds=1.5)
-    assert refused.value.reason is EndReason.PREPARE_TIME_LIMIT
+    assert error_info.value.reason is EndReason.PREPARE_TIME_LIMIT
     assert kitchen.staged() == [] and kitchen.shelved() == []
 
 
@@ -160,12 +161,12 @@ async def test_the_least_recently_used_go_when_space_is_short(
 ) -> None:
     index.add("other", *wheel("other", {"other.py": b""}))
     kitchen.restart(PrepareSettings(shelf_bytes=1))
-    held = await kitchen.prepare("kind", name="attempt_1")
+    held_environment = await kitchen.prepare("kind", name="attempt_1")
     await kitchen.prepare("other", name="attempt_2")
     assert len(kitchen.shelved()) == 2  # both are in use, whatever the capacity
     kitchen.preparer.release("attempt_2")
     await kitchen.prepare("kind; python_version > '3'", name="attempt_3")
-    assert kitchen.shelved() == [held.mounts[0].source]
+    assert kitchen.shelved() == [held_environment.mounts[0].source]
     assert kitchen.staged() == []
 
 
@@ -190,9 +191,9 @@ async def test_a_disk_that_is_almost_full_is_not_filled(
     kitchen: Kitchen, free_bytes: Callable[[int], None]
 ) -> None:
     free_bytes(5 * GIB - 1)
-    with pytest.raises(PrepareFailed, match=r"no room .* only 5,119 MiB .* free") as refused:
+    with pytest.raises(PrepareFailed, match=r"no room .* only 5,119 MiB .* free") as error_info:
         await kitchen.prepare("kind")
-    assert refused.value.reason is EndReason.SANDBOX_FAILED
+    assert error_info.value.reason is EndReason.SANDBOX_FAILED
     assert kitchen.staged() == [] and kitchen.shelved() == []
     free_bytes(5 * GIB)
     await kitchen.prepare("kind")
@@ -215,12 +216,12 @@ async def test_what_nobody_uses_goes_when_the_disk_is_almost_full(
 ) -> None:
     index.add("other", *wheel("other", {"other.py": b""}))
     await kitchen.prepare("kind", name="attempt_1")
-    held = await kitchen.prepare("other", name="attempt_2")
+    held_environment = await kitchen.prepare("other", name="attempt_2")
     kitchen.preparer.release("attempt_1")
     free_bytes(GIB)
     with pytest.raises(PrepareFailed, match="no room"):
         await kitchen.prepare("kind<3", name="attempt_3")
-    assert kitchen.shelved() == [held.mounts[0].source]
+    assert kitchen.shelved() == [held_environment.mounts[0].source]
 
 
 async def test_an_owner_without_a_sandbox_is_served_too(kitchen: Kitchen, tmp_path: Path) -> None:
@@ -228,8 +229,8 @@ async def test_an_owner_without_a_sandbox_is_served_too(kitchen: Kitchen, tmp_pa
     kitchen.directory = tmp_path / ("long" * 30) / "environments"
     kitchen.restart()
     environment = await kitchen.prepare("kind")
-    _, said = await kitchen.run(environment, "import kind; print(kind.word)")
-    assert said == "please\n"
+    _, output = await kitchen.run(environment, "import kind; print(kind.word)")
+    assert output == "please\n"
 
 
 async def test_a_tiny_package_of_the_real_index(kitchen: Kitchen) -> None:
@@ -238,8 +239,8 @@ async def test_a_tiny_package_of_the_real_index(kitchen: Kitchen) -> None:
     kitchen.index = PackageIndex()
     kitchen.restart()
     environment = await kitchen.prepare("six")
-    ended, said = await kitchen.run(environment, "import six; print(six.__name__)")
-    assert (ended.reason, said) == (EndReason.COMPLETED, "six\n")
+    outcome, output = await kitchen.run(environment, "import six; print(six.__name__)")
+    assert (outcome.reason, output) == (EndReason.COMPLETED, "six\n")
 
 
 def _reachable(host: str, port: int) -> bool:

@@ -67,8 +67,8 @@ async def test_a_python_is_fetched_once_and_shared_by_all_accounts(mirror: Mirro
     mirror.kitchen.restart()
     assert await mirror.prepare() == environments[0]
     assert mirror.fetched() == 1
-    ended, output = await mirror.kitchen.run(environments[0], _VERSION)
-    assert (ended.reason, output) == (EndReason.COMPLETED, f"{RELEASE} /opt/fetched-python\n")
+    outcome, output = await mirror.kitchen.run(environments[0], _VERSION)
+    assert (outcome.reason, output) == (EndReason.COMPLETED, f"{RELEASE} /opt/fetched-python\n")
     assert f"Fetching Python {RELEASE}".encode() in mirror.kitchen.said
     assert mirror.kitchen.staged() == []
 
@@ -131,7 +131,7 @@ def test_the_newest_release_of_each_minor_version_is_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("required", "chosen"),
+    ("required", "expected"),
     [
         (">=3.12", "3.12.9"),
         ("<3.11", "3.10.4"),
@@ -140,9 +140,9 @@ def test_the_newest_release_of_each_minor_version_is_offered() -> None:
         ("==3.13.0", None),
     ],
 )
-def test_the_nearest_version_that_fits_is_chosen(required: str, chosen: str | None) -> None:
+def test_the_nearest_version_that_fits_is_chosen(required: str, expected: str | None) -> None:
     versions = ("3.9.2", "3.10.4", "3.12.9", "3.13.1")
-    assert choose_version(versions, required, "3.11.2") == chosen
+    assert choose_version(versions, required, "3.11.2") == expected
 
 
 def test_the_address_of_a_list_is_checked() -> None:

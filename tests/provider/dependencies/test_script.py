@@ -22,12 +22,14 @@ def test_a_script_without_needs_has_empty_metadata(source: str) -> None:
 
 
 def test_needs_are_read_into_one_normal_form() -> None:
-    one = block('requires-python = ">=3.11"', 'dependencies = ["Six >= 1", "rich[Jupyter]"]')
+    first_block = block(
+        'requires-python = ">=3.11"', 'dependencies = ["Six >= 1", "rich[Jupyter]"]'
+    )
     other = block(
         'dependencies = ["rich[Jupyter]", "six>=1", "six>=1"]', 'requires-python=">=3.11"'
     )
-    assert read_metadata(one) == read_metadata(other)
-    assert read_metadata(one) == ScriptMetadata(">=3.11", ("rich[Jupyter]", "six>=1"))
+    assert read_metadata(first_block) == read_metadata(other)
+    assert read_metadata(first_block) == ScriptMetadata(">=3.11", ("rich[Jupyter]", "six>=1"))
 
 
 def test_tool_tables_bring_no_sources_or_indexes() -> None:
@@ -76,9 +78,9 @@ def test_a_name_that_looks_like_a_file_is_made_a_name() -> None:
     ],
 )
 def test_only_plain_requirements_pass(requirement: str) -> None:
-    with pytest.raises(InvalidInput, match="is not a plain requirement") as refused:
+    with pytest.raises(InvalidInput, match="is not a plain requirement") as error_info:
         read_metadata(dependency(requirement))
-    assert "addresses, paths and options" in refused.value.hint
+    assert "addresses, paths and options" in error_info.value.hint
 
 
 def test_a_second_line_can_not_be_smuggled_into_a_requirement() -> None:
@@ -103,9 +105,9 @@ def test_a_second_line_can_not_be_smuggled_into_a_requirement() -> None:
     ],
 )
 def test_a_broken_block_is_refused_with_a_sentence(source: str, sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence) as refused:
+    with pytest.raises(InvalidInput, match=sentence) as error_info:
         read_metadata(source)
-    assert refused.value.hint
+    assert error_info.value.hint
 
 
 def test_a_hostile_source_costs_linear_time() -> None:

@@ -102,10 +102,10 @@ async def test_a_tree_of_any_depth_is_refused_and_removed(tmp_path: Path) -> Non
 
 def _dig(root: Path, depth: int) -> None:
     """Directories in directories, longer than any path may be."""
-    here = os.open(root, os.O_RDONLY)
+    current_fd = os.open(root, os.O_RDONLY)
     for _ in range(depth):
-        os.mkdir("deeper", dir_fd=here)
-        deeper = os.open("deeper", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = deeper
-    os.close(here)
+        os.mkdir("deeper", dir_fd=current_fd)
+        deeper = os.open("deeper", os.O_RDONLY, dir_fd=current_fd)
+        os.close(current_fd)
+        current_fd = deeper
+    os.close(current_fd)

@@ -6,7 +6,7 @@ from potluck.provider.dependencies.installer import LIVE_BYTES, TAIL_BYTES, Tran
 ALLOWED_BYTES = 65_536
 
 
-async def remarks_of(*said: bytes) -> list[bytes]:
+async def remarks_of(*chunks: bytes) -> list[bytes]:
     remarks: list[bytes] = []
 
     async def listen(stream: str, data: bytes) -> None:
@@ -14,7 +14,7 @@ async def remarks_of(*said: bytes) -> list[bytes]:
         remarks.append(data)
 
     transcript = Transcript(listen)
-    for data in said:
+    for data in chunks:
         await transcript.take("stderr", data)
     await transcript.finish()
     return remarks
@@ -38,6 +38,6 @@ async def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_is_missing(
 
 
 async def test_what_just_does_not_fit_is_not_told_twice() -> None:
-    said = b"x" * (LIVE_BYTES + 10)
-    remarks = b"".join(await remarks_of(said))
-    assert remarks.count(b"x") == len(said)
+    output = b"x" * (LIVE_BYTES + 10)
+    remarks = b"".join(await remarks_of(output))
+    assert remarks.count(b"x") == len(output)

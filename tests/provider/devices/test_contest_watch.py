@@ -26,7 +26,7 @@ def test_a_plain_processor_multiplies() -> None:
     left, right = map(matrix_rows, make_factors(SEED))
     product = unpack_product(plain_product(SEED))
     for row, column in ((0, 0), (3, 127), (127, 64)):
-        expected = sum(left[row][at] * right[at][column] for at in range(128))
+        expected = sum(left[row][index] * right[index][column] for index in range(128))
         assert product[row][column] == expected
 
 
@@ -50,16 +50,16 @@ async def test_a_challenge_is_answered_once_and_only_for_ones_own(server: FakeSe
     ) as link:
         await link.register()
         watch = DeviceWatch(link, FOUND, lambda _: None)
-        asked = DeviceChallenge(CPU.uuid, SEED, 30.0)
+        challenge = DeviceChallenge(CPU.uuid, SEED, 30.0)
         foreign = DeviceChallenge("GPU-foreign", "00" * 32, 30.0)
         for _ in range(3):  # the server repeats it until it has an answer
-            watch.hear(HeartbeatAnswer([], [foreign, asked]))
+            watch.hear(HeartbeatAnswer([], [foreign, challenge]))
         async with during(watch.run()):
             await server.until(lambda: bool(server.answers), "an answer")
             another = DeviceChallenge(CPU.uuid, "11" * 32, 30.0)
-            watch.hear(HeartbeatAnswer([], [asked, another]))
+            watch.hear(HeartbeatAnswer([], [challenge, another]))
             await server.until(lambda: len(server.answers) == 2, "another answer")
-    assert [(each.uuid, each.seed) for each in server.answers] == [
+    assert [(answer.uuid, answer.seed) for answer in server.answers] == [
         (CPU.uuid, SEED),
         (CPU.uuid, "11" * 32),
     ]
@@ -67,13 +67,13 @@ async def test_a_challenge_is_answered_once_and_only_for_ones_own(server: FakeSe
 
 
 def test_the_owner_hears_of_every_change_once() -> None:
-    said: list[Announcement] = []
-    watch = DeviceWatch(None, FOUND, said.append)  # type: ignore[arg-type]
+    announcements: list[Announcement] = []
+    watch = DeviceWatch(None, FOUND, announcements.append)  # type: ignore[arg-type]
     contested = UnboundDevice(CPU.uuid, Standing.CONTESTED)
     foreign = UnboundDevice(CPU.uuid, Standing.FOREIGN)
-    for told in ([], [contested], [contested], [foreign], [foreign], [], []):
-        watch.note(told)
-    assert said == [
+    for contests in ([], [contested], [contested], [foreign], [foreign], [], []):
+        watch.note(contests)
+    assert announcements == [
         DeviceUnbound(CPU.uuid, CPU.model, Standing.CONTESTED),
         DeviceUnbound(CPU.uuid, CPU.model, Standing.FOREIGN),
         DeviceRegained(CPU.uuid, CPU.model),

@@ -39,10 +39,10 @@ FAR_TWIN = replace(CARD, uuid="GPU-3", bus_address="0001:01:00.0")
 
 def by_opencl(card: FoundDevice, **changes: object) -> FoundDevice:
     """The same card, as OpenCL sees it."""
-    seen = replace(
+    device = replace(
         card, vendor=f"{card.vendor} Corporation", interface="opencl", uuid="", platform="one"
     )
-    return replace(seen, **changes)
+    return replace(device, **changes)
 
 
 OTHER_CARD = FoundDevice(GPU, "AMD", "RX 7900", 24 * 2**30, "opencl", bus_address="0a:00.0")
@@ -76,12 +76,12 @@ MERGED = [
 def test_each_card_is_offered_once(
     by_vendor: list[FoundDevice], listed: list[FoundDevice], offered: list[str]
 ) -> None:
-    assert [one.uuid or one.model for one in merge_devices(by_vendor, listed)] == offered
+    assert [device.uuid or device.model for device in merge_devices(by_vendor, listed)] == offered
 
 
 def test_opencl_completes_facts_of_a_vendor() -> None:
-    seen = by_opencl(CARD, compute_units=128, driver="CUDA 12", opencl_uuid="o")
-    [card] = merge_devices([CARD], [seen])
+    device = by_opencl(CARD, compute_units=128, driver="CUDA 12", opencl_uuid="o")
+    [card] = merge_devices([CARD], [device])
     assert (card.compute_units, card.driver, card.opencl_uuid) == (128, "CUDA 12", "o")
     assert (card.interface, card.vendor) == ("cuda", "NVIDIA")
 
@@ -97,15 +97,15 @@ def test_twins_without_an_address_are_distinguished_by_order() -> None:
 
 async def test_this_machine_has_a_device_with_a_stable_name(tmp_path: Path) -> None:
     first = await detect_devices(tmp_path / "one", 20)
-    again = await detect_devices(tmp_path / "one", 20)
-    assert first.devices == again.devices
+    second_detection = await detect_devices(tmp_path / "one", 20)
+    assert first.devices == second_detection.devices
     assert list(first.found) == [device.uuid for device in first.devices]
     assert decode_json(encode_json(first.devices), tuple[DeviceDescription, ...]) == first.devices
-    [tried] = [each for each in first.tried if each.route == "opencl"]
+    [opencl_trial] = [trial for trial in first.tried if trial.route == "opencl"]
     if not list(Path("/etc/OpenCL/vendors").glob("pocl*.icd")):
         pytest.skip("PoCL is missing; scripts/test-needs.sh installs it")
-    assert (tried.outcome, tried.devices > 0) == (RouteOutcome.FOUND, True)
-    for device in (each for each in first.devices if each.kind is DeviceKind.CPU):
+    assert (opencl_trial.outcome, opencl_trial.devices > 0) == (RouteOutcome.FOUND, True)
+    for device in (candidate for candidate in first.devices if candidate.kind is DeviceKind.CPU):
         assert (device.interface, device.model) == ("opencl", CPU.model)
         assert first.found[device.uuid].opencl_uuid
 
@@ -146,15 +146,15 @@ FAILING = [
 ]
 
 
-@pytest.mark.parametrize(("source", "outcome", "said"), FAILING)
+@pytest.mark.parametrize(("source", "outcome", "sentence"), FAILING)
 async def test_a_vendor_that_hangs_or_crashes_costs_a_moment_and_no_more(
-    source: str, outcome: RouteOutcome, said: str
+    source: str, outcome: RouteOutcome, sentence: str
 ) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(Unanswered) as raised:
         await output_of((sys.executable, "-c", source), 0.5)
-    assert time.monotonic() - began < 5
-    assert raised.value.outcome is outcome and said in raised.value.detail
+    assert time.monotonic() - started < 5
+    assert raised.value.outcome is outcome and sentence in raised.value.detail
 
 
 async def test_a_tool_that_is_not_there_is_no_error() -> None:
@@ -164,19 +164,19 @@ async def test_a_tool_that_is_not_there_is_no_error() -> None:
 
 
 async def test_slow_routes_are_cut_off_and_the_processor_remains(tmp_path: Path) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     detection = await detect_devices(tmp_path, 0.001)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
     assert [device.kind for device in detection.devices] == [DeviceKind.CPU]
-    [tried] = [each for each in detection.tried if each.route == "opencl"]
-    assert (tried.outcome, tried.devices) == (RouteOutcome.TIMED_OUT, 0)
-    assert tried.detail and tried.hint
+    [opencl_trial] = [trial for trial in detection.tried if trial.route == "opencl"]
+    assert (opencl_trial.outcome, opencl_trial.devices) == (RouteOutcome.TIMED_OUT, 0)
+    assert opencl_trial.detail and opencl_trial.hint
 
 
 async def test_no_secret_of_ours_goes_to_foreign_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POTLUCK_WALLET_KEY", "secret")
-    shown = await output_of((sys.executable, "-c", "import os; print(dict(os.environ))"), 20)
-    assert "PATH" in shown and "POTLUCK_WALLET_KEY" not in shown
+    output = await output_of((sys.executable, "-c", "import os; print(dict(os.environ))"), 20)
+    assert "PATH" in output and "POTLUCK_WALLET_KEY" not in output
 
 
 async def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
@@ -238,27 +238,27 @@ async def test_an_unkillable_child_is_not_joined_by_another(
     monkeypatch.setattr(children, "_END_SECONDS", 0.05)
     child, before = Child("potluck.provider.detect.intel"), _children()
     try:
-        with monkeypatch.context() as deaf:
-            deaf.setattr(asyncio.subprocess.Process, "kill", lambda _: None)
-            deaf.setattr(asyncio.subprocess.Process, "communicate", lambda _: asyncio.sleep(9))
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio.subprocess.Process, "kill", lambda _: None)
+            patch.setattr(asyncio.subprocess.Process, "communicate", lambda _: asyncio.sleep(9))
             for _ in range(3):
                 with pytest.raises(Unanswered):
                     await child.ask(Find(), int, 20)
-            (left,) = _children() - before
-        os.kill(left, signal.SIGKILL)
-        answer = None
+            (left_pid,) = _children() - before
+        os.kill(left_pid, signal.SIGKILL)
+        route_answer = None
         async with asyncio.timeout(20):
-            while answer is None:  # until it is known that it has ended
+            while route_answer is None:  # until it is known that it has ended
                 with suppress(Unanswered):
-                    answer = await child.ask(Find(), RouteAnswer, 20)
+                    route_answer = await child.ask(Find(), RouteAnswer, 20)
                 await asyncio.sleep(0.01)
-        assert left not in _children()
+        assert left_pid not in _children()
     finally:
         await child.close()
 
 
 def _children() -> set[int]:
-    return {each.pid for each in psutil.Process().children()}
+    return {child.pid for child in psutil.Process().children()}
 
 
 def test_the_working_directory_is_not_imported_from() -> None:

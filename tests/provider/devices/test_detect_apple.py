@@ -45,10 +45,10 @@ def test_older_macs_have_cards() -> None:
     assert stable_uuid(radeon) != stable_uuid(twin)
 
 
-@pytest.mark.parametrize("said", ["", "no such data type", '{"SPDisplaysDataType": 7}'])
-def test_nonsense_is_not_believed(said: str) -> None:
+@pytest.mark.parametrize("reading", ["", "no such data type", '{"SPDisplaysDataType": 7}'])
+def test_nonsense_is_not_believed(reading: str) -> None:
     with pytest.raises(Unanswered):
-        parse(said, GIB)
+        parse(reading, GIB)
 
 
 def test_a_mac_without_graphics_has_none() -> None:

@@ -66,14 +66,14 @@ def radeon(root: Path) -> Path:
 
 def test_an_amd_card_is_described(tmp_path: Path) -> None:
     radeon(tmp_path)
-    answer = Amd(tmp_path).find()
-    [device] = answer.devices
+    route_answer = Amd(tmp_path).find()
+    [device] = route_answer.devices
     assert (device.kind, device.vendor, device.route) == (DeviceKind.GPU, "AMD", "amd")
     assert (device.uuid, device.model) == ("GPU-5a3c1f0e9b7d2468", "AMD GPU 744c")
     assert (device.memory_bytes, device.power_watts) == (24 * GIB, 303)
     assert (device.bus_address, device.pcie, device.minor) == ("0000:03:00.0", "4.0 x16", 129)
     assert device.interface == "hip"
-    assert "amdsmi is not installed" in answer.detail
+    assert "amdsmi is not installed" in route_answer.detail
 
 
 def test_an_amd_card_is_looked_at(tmp_path: Path) -> None:
@@ -131,14 +131,14 @@ class _AmdSmiException(Exception):
 def test_amdsmi_knows_the_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     radeon(tmp_path)
     amdsmi = ModuleType("amdsmi")
-    said = {"market_name": "Radeon RX 7900 XTX"}
+    asic_info = {"market_name": "Radeon RX 7900 XTX"}
     vars(amdsmi).update(
         AmdSmiException=_AmdSmiException,
         amdsmi_init=lambda: None,
         amdsmi_shut_down=lambda: None,
         amdsmi_get_processor_handles=lambda: ["handle"],
         amdsmi_get_gpu_device_bdf=lambda handle: "0000:03:00.0",
-        amdsmi_get_gpu_asic_info=lambda handle: said,
+        amdsmi_get_gpu_asic_info=lambda handle: asic_info,
     )
     monkeypatch.setitem(sys.modules, "amdsmi", amdsmi)
     [device] = Amd(tmp_path).find().devices
@@ -155,7 +155,7 @@ def test_amdsmi_knows_the_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def arc(root: Path, **files: str) -> Path:
-    told = {
+    files_of_card = {
         "vendor": "0x8086",
         "device": "0x56a0",
         "max_link_speed": "8.0 GT/s PCIe",
@@ -165,7 +165,7 @@ def arc(root: Path, **files: str) -> Path:
         "hwmon/hwmon2/temp2_input": "55000",
         "drm/renderD128/dev": "226:128",
     }
-    return card(root, "0000:04:00.0", {**told, **files})
+    return card(root, "0000:04:00.0", {**files_of_card, **files})
 
 
 @pytest.mark.parametrize(

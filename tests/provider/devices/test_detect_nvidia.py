@@ -26,12 +26,12 @@ T4 = Card("GPU-t4", "Tesla T4", 16 * GIB)
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlRig:
     """Two cards."""
-    made = NvmlRig(tmp_path)
-    for name, value in made.environment.items():
+    nvml_rig = NvmlRig(tmp_path)
+    for name, value in nvml_rig.environment.items():
         monkeypatch.setenv(name, value)
-    made.add(L4)
-    made.add(T4)
-    return made
+    nvml_rig.add(L4)
+    nvml_rig.add(T4)
+    return nvml_rig
 
 
 @asynccontextmanager
@@ -54,40 +54,45 @@ async def test_eight_mixed_cards_are_described_and_looked_at(
     for name, value in rig.environment.items():
         monkeypatch.setenv(name, value)
     detection = await detect_devices(tmp_path, SECONDS)
-    described = {device.uuid: device for device in detection.devices}
-    assert list(described) == OFFERED, "each once, the divided one by its parts, and no processor"
-    _check_cards(described, detection.found)
-    [tried] = [each for each in detection.tried if each.route == "nvidia"]
-    _check_tried(tried)
+    devices_by_uuid = {device.uuid: device for device in detection.devices}
+    assert list(devices_by_uuid) == OFFERED, (
+        "each once, the divided one by its parts, and no processor"
+    )
+    _check_cards(devices_by_uuid, detection.found)
+    [nvidia_trial] = [trial for trial in detection.tried if trial.route == "nvidia"]
+    _check_tried(nvidia_trial)
     async with looking(*detection.found.values()) as sampler:
         _check_samples(dict(await sampler.sample()))
 
 
-def _check_cards(described: dict[str, DeviceDescription], found: object) -> None:
+def _check_cards(devices_by_uuid: dict[str, DeviceDescription], found_devices: object) -> None:
     for card in WHOLE:
-        device = described[card.uuid]
+        device = devices_by_uuid[card.uuid]
         assert (device.model, device.memory_bytes) == (card.name, card.memory)
         assert device.compute_capability == card.capability
         assert device.pcie == f"{card.pcie_generation}.0 x{card.pcie_width}"
         assert device.power_watts == card.power_limit // 1_000
         assert (device.driver, device.vendor, device.interface) == ("550.54.14", "NVIDIA", "cuda")
         assert not device.is_partition
-    assert isinstance(found, dict)
-    assert found["GPU-h100"].bus_address == "0001:17:00.0"
-    assert [found[uuid].minor for uuid in OFFERED] == [0, 2, 3, 4, 5, 6, 7, 7]
-    part = described["MIG-a100-2"]
+    assert isinstance(found_devices, dict)
+    assert found_devices["GPU-h100"].bus_address == "0001:17:00.0"
+    assert [found_devices[uuid].minor for uuid in OFFERED] == [0, 2, 3, 4, 5, 6, 7, 7]
+    part = devices_by_uuid["MIG-a100-2"]
     assert (part.is_partition, part.parent_uuid) == (True, "GPU-a100")
     assert (part.memory_bytes, part.compute_units, part.power_watts) == (20 * GIB, 14, None)
-    assert (found["MIG-a100-2"].gpu_instance, found["MIG-a100-2"].compute_instance) == (2, 0)
+    assert (
+        found_devices["MIG-a100-2"].gpu_instance,
+        found_devices["MIG-a100-2"].compute_instance,
+    ) == (2, 0)
 
 
-def _check_tried(tried: RouteTrial) -> None:
-    assert (tried.outcome, tried.devices) == (RouteOutcome.FOUND, 8)
-    assert "Card 1 is not offered" in tried.detail and tried.hint
+def _check_tried(trial: RouteTrial) -> None:
+    assert (trial.outcome, trial.devices) == (RouteOutcome.FOUND, 8)
+    assert "Card 1 is not offered" in trial.detail and trial.hint
 
 
 def _check_samples(samples: dict[str, Sample]) -> None:
-    assert {each.health for each in samples.values()} == {Health.WELL}
+    assert {sample.health for sample in samples.values()} == {Health.WELL}
     busy = samples["GPU-4090-2"]
     assert (busy.utilisation_percent, busy.temperature_celsius) == (97, 83)
     assert samples["GPU-l4"].memory_used_bytes == 3 * GIB
@@ -105,9 +110,11 @@ async def test_a_card_falls_off_the_bus_and_comes_back(rig: NvmlRig) -> None:
         for act in (None, rig.fall_off, None, None, rig.come_back, None, None):
             if act:
                 act("GPU-t4")
-            healths.append({uuid: each.health for uuid, each in (await sampler.sample()).items()})
-        assert {each["GPU-l4"] for each in healths} == {Health.WELL}, "its neighbour is well"
-        assert [each["GPU-t4"] for each in healths] == [
+            healths.append(
+                {uuid: sample.health for uuid, sample in (await sampler.sample()).items()}
+            )
+        assert {health["GPU-l4"] for health in healths} == {Health.WELL}, "its neighbour is well"
+        assert [health["GPU-t4"] for health in healths] == [
             Health.WELL,
             *[Health.LOST] * 4,  # it is looked for anew ever more seldom
             *[Health.WELL] * 2,
@@ -141,7 +148,7 @@ async def test_without_its_driver_every_card_is_lost(rig: NvmlRig) -> None:
     async with looking(*(await found()).devices) as sampler:
         rig.say_of_the_system(init="!9", count="!9")
         samples = await sampler.sample()
-    assert {each.health for each in samples.values()} == {Health.LOST}
+    assert {sample.health for sample in samples.values()} == {Health.LOST}
 
 
 async def test_heat_and_errors_are_reported(rig: NvmlRig) -> None:
@@ -150,14 +157,17 @@ async def test_heat_and_errors_are_reported(rig: NvmlRig) -> None:
         await sampler.sample()
         rig.say("GPU-l4", ecc=7)
         rig.say("GPU-t4", slowed=0x40, temperature=95)
-        sick = await sampler.sample()
-        assert sick["GPU-l4"].health is Health.MEMORY_ERRORS
-        assert "2 new uncorrectable errors" in sick["GPU-l4"].detail
-        assert (sick["GPU-t4"].health, sick["GPU-t4"].temperature_celsius) == (Health.THROTTLED, 95)
+        samples = await sampler.sample()
+        assert samples["GPU-l4"].health is Health.MEMORY_ERRORS
+        assert "2 new uncorrectable errors" in samples["GPU-l4"].detail
+        assert (samples["GPU-t4"].health, samples["GPU-t4"].temperature_celsius) == (
+            Health.THROTTLED,
+            95,
+        )
         rig.say("GPU-l4", ecc=0)  # it was reset
         rig.say("GPU-t4", slowed=0x4)  # a power limit that somebody has set is no illness
         well = await sampler.sample()
-    assert {each.health for each in well.values()} == {Health.WELL}
+    assert {sample.health for sample in well.values()} == {Health.WELL}
 
 
 async def test_a_power_limit_is_set_where_it_may_be(rig: NvmlRig) -> None:
@@ -177,10 +187,10 @@ async def test_a_library_that_hangs_is_ended_and_asked_again(rig: NvmlRig) -> No
         await _answered(sampler, 40)
         rig.say("GPU-l4", temperature="hang")
         for expected in (Health.WELL, Health.WELL, Health.LOST):
-            began = time.monotonic()
+            started = time.monotonic()
             samples = await sampler.sample()
-            assert time.monotonic() - began < 5
-            assert {each.health for each in samples.values()} == {expected}
+            assert time.monotonic() - started < 5
+            assert {sample.health for sample in samples.values()} == {expected}
             assert samples["GPU-l4"].temperature_celsius is None, "nothing is known of now"
         rig.say("GPU-l4", temperature=41)
         await _answered(sampler, 41)
@@ -220,13 +230,13 @@ async def test_lies_are_not_believed(rig: NvmlRig) -> None:
         processes="lie 2000000000",
     )
     rig.say("GPU-t4", name="binary")
-    answer = await found()
-    one, two = answer.devices
-    assert (one.model[:3], len(one.model) <= 200) == ("AAA", True)
-    assert (one.memory_bytes, one.power_watts) == (0, None)
-    assert (one.compute_capability, one.pcie) == (None, None)
+    route_answer = await found()
+    first_device, two = route_answer.devices
+    assert (first_device.model[:3], len(first_device.model) <= 200) == ("AAA", True)
+    assert (first_device.memory_bytes, first_device.power_watts) == (0, None)
+    assert (first_device.compute_capability, first_device.pcie) == (None, None)
     assert (two.model, two.memory_bytes) == ("unknown", 16 * GIB)
-    async with looking(*answer.devices) as sampler:
+    async with looking(*route_answer.devices) as sampler:
         samples = await sampler.sample()
     assert samples["GPU-l4"] == Sample(memory_errors=0)
     assert samples["GPU-t4"].temperature_celsius == 40
@@ -234,9 +244,9 @@ async def test_lies_are_not_believed(rig: NvmlRig) -> None:
 
 async def test_a_million_cards_are_not_asked_for(rig: NvmlRig) -> None:
     rig.say_of_the_system(count=1_000_000)
-    answer = await found()
-    assert [device.uuid for device in answer.devices] == ["GPU-l4", "GPU-t4"]
-    assert "1000000 cards" in answer.detail
+    route_answer = await found()
+    assert [device.uuid for device in route_answer.devices] == ["GPU-l4", "GPU-t4"]
+    assert "1000000 cards" in route_answer.detail
 
 
 async def test_an_old_driver_is_asked_for_less(
@@ -246,9 +256,9 @@ async def test_an_old_driver_is_asked_for_less(
     for name, value in rig.environment.items():
         monkeypatch.setenv(name, value)
     rig.add(L4)
-    answer = await found()
-    assert [device.uuid for device in answer.devices] == ["GPU-l4"]
-    async with looking(*answer.devices) as sampler:
+    route_answer = await found()
+    assert [device.uuid for device in route_answer.devices] == ["GPU-l4"]
+    async with looking(*route_answer.devices) as sampler:
         rig.say("GPU-l4", slowed=0x40)
         sample = (await sampler.sample())["GPU-l4"]
     assert (sample.pids, sample.health) == (None, Health.THROTTLED)
@@ -262,21 +272,21 @@ TROUBLES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "outcome", "hint"), TROUBLES)
+@pytest.mark.parametrize(("problem", "outcome", "hint"), TROUBLES)
 async def test_driver_problems_are_reported_with_a_fix(
-    rig: NvmlRig, said: str, outcome: RouteOutcome, hint: str
+    rig: NvmlRig, problem: str, outcome: RouteOutcome, hint: str
 ) -> None:
-    rig.say_of_the_system(init=said)
-    answer = await found()
-    assert (answer.outcome, answer.devices) == (outcome, ())
-    assert hint in answer.hint and answer.detail
+    rig.say_of_the_system(init=problem)
+    route_answer = await found()
+    assert (route_answer.outcome, route_answer.devices) == (outcome, ())
+    assert hint in route_answer.hint and route_answer.detail
 
 
 async def test_a_machine_without_the_library_has_no_such_cards() -> None:
-    answer = await found()
-    if answer.outcome is RouteOutcome.FOUND:
+    route_answer = await found()
+    if route_answer.outcome is RouteOutcome.FOUND:
         pytest.skip("this machine has an NVIDIA card")
-    assert answer.outcome in (RouteOutcome.MISSING, RouteOutcome.FAILED)
+    assert route_answer.outcome in (RouteOutcome.MISSING, RouteOutcome.FAILED)
 
 
 async def test_a_missing_library_is_reported_as_such(
@@ -295,9 +305,9 @@ async def test_a_missing_library_is_reported_as_such(
 def test_a_card_that_only_the_kernel_lists_is_reported() -> None:
     missing = RouteAnswer(RouteOutcome.MISSING, detail="There is no library.")
     assert report_unlisted_cards(missing, []) == missing
-    told = report_unlisted_cards(missing, ["0000:01:00.0"])
-    assert told.outcome is RouteOutcome.FAILED
-    assert "0000:01:00.0" in told.detail and "Install NVIDIA's driver" in told.hint
+    trial = report_unlisted_cards(missing, ["0000:01:00.0"])
+    assert trial.outcome is RouteOutcome.FAILED
+    assert "0000:01:00.0" in trial.detail and "Install NVIDIA's driver" in trial.hint
 
 
 def test_a_library_is_looked_for_without_loading_it(
@@ -321,7 +331,7 @@ async def test_a_sampler_starts_nothing_where_there_is_no_such_device() -> None:
 
 async def test_questions_are_answered_one_at_a_time(rig: NvmlRig) -> None:
     async with looking(*(await found()).devices) as sampler:
-        looks = [sampler.sample() for _ in range(3)]
-        *samples, refusal = await asyncio.gather(*looks, sampler.set_power("GPU-l4", 200))
+        reads = [sampler.sample() for _ in range(3)]
+        *samples, refusal = await asyncio.gather(*reads, sampler.set_power("GPU-l4", 200))
         assert refusal is None
-        assert len(samples) == 3 and all(isinstance(each, dict) for each in samples)
+        assert len(samples) == 3 and all(isinstance(sample, dict) for sample in samples)

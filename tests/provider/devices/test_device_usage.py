@@ -9,21 +9,21 @@ from tests.provider.build import a_grant
 
 
 def test_a_device_is_counted_from_look_to_look() -> None:
-    tally = DeviceUsage()
-    tally.note(Sample(utilisation_percent=50.0, power_watts=100.0), 10.0)
-    before = tally.read(10.0)
-    assert tally.read(12.0).since(before) == DeviceSpent(1.0, 200.0), "what was seen holds on"
-    tally.note(Sample(utilisation_percent=100.0, power_watts=200.0), 14.0)
-    assert tally.read(15.0).since(before) == DeviceSpent(5.0, 1000.0), "as busy as it says it was"
+    usage = DeviceUsage()
+    usage.note(Sample(utilisation_percent=50.0, power_watts=100.0), 10.0)
+    before = usage.read(10.0)
+    assert usage.read(12.0).since(before) == DeviceSpent(1.0, 200.0), "what was seen holds on"
+    usage.note(Sample(utilisation_percent=100.0, power_watts=200.0), 14.0)
+    assert usage.read(15.0).since(before) == DeviceSpent(5.0, 1000.0), "as busy as it says it was"
 
 
 def test_a_look_does_not_stand_for_ever_and_a_clock_never_goes_back() -> None:
-    tally = DeviceUsage()
-    tally.note(Sample(utilisation_percent=100.0), 0.0)
-    assert tally.read(1e6) == DeviceSpent(60.0, None)
-    assert tally.read(-5.0) == DeviceSpent(0.0, None)
-    late, early = tally.read(9.0), tally.read(8.0)
-    assert early.since(late) == DeviceSpent(0.0, None)
+    usage = DeviceUsage()
+    usage.note(Sample(utilisation_percent=100.0), 0.0)
+    assert usage.read(1e6) == DeviceSpent(60.0, None)
+    assert usage.read(-5.0) == DeviceSpent(0.0, None)
+    later, early = usage.read(9.0), usage.read(8.0)
+    assert early.since(later) == DeviceSpent(0.0, None)
 
 
 def test_usage_of_an_attempt_counts_reporting_devices() -> None:

@@ -105,10 +105,10 @@ def test_nvidia_cards_come_with_their_own_nodes_and_no_others(nvidia: Rig) -> No
     assert exposed.environment["CUDA_VISIBLE_DEVICES"] == "GPU-0,GPU-2"
     assert exposed.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-0,GPU-2"
     assert exposed.environment["HIP_VISIBLE_DEVICES"] == "-1"
-    shown = [path for path in mounts(exposed) if "0000:0" in path]
-    told = "/proc/driver/nvidia/gpus"
-    assert shown == [
-        *(f"{told}/0000:01:00.0", f"{told}/0000:03:00.0"),
+    shown_paths = [path for path in mounts(exposed) if "0000:0" in path]
+    gpus_path = "/proc/driver/nvidia/gpus"
+    assert shown_paths == [
+        *(f"{gpus_path}/0000:01:00.0", f"{gpus_path}/0000:03:00.0"),
         *(f"{CARDS}/0000:01:00.0", f"{CARDS}/0000:03:00.0"),
     ]
     assert "/proc/driver/nvidia/version" in mounts(exposed)
@@ -134,8 +134,8 @@ def test_a_part_of_a_card_comes_with_its_capabilities(nvidia: Rig) -> None:
     for number in (66, 84, 85):
         nvidia.node(f"/dev/nvidia-caps/nvidia-cap{number}")
     exposed = nvidia.expose("MIG-1")
-    shown = [path for path in nodes(exposed) if "caps" in path]
-    assert shown == ["/dev/nvidia-caps/nvidia-cap84", "/dev/nvidia-caps/nvidia-cap85"]
+    shown_paths = [path for path in nodes(exposed) if "caps" in path]
+    assert shown_paths == ["/dev/nvidia-caps/nvidia-cap84", "/dev/nvidia-caps/nvidia-cap85"]
     assert "/dev/nvidia0" in nodes(exposed)
     assert instance in mounts(exposed)
     assert exposed.environment["CUDA_VISIBLE_DEVICES"] == "MIG-1"
@@ -204,8 +204,8 @@ def test_intel_and_unknown_cards_come_with_a_render_node(rig: Rig) -> None:
 
 def test_cards_that_only_opencl_knows_have_their_vendor(rig: Rig) -> None:
     rig.node("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia5", "/dev/dri/renderD130")
-    told = "/proc/driver/nvidia/gpus/0000:07:00.0/information"
-    rig.file(told, "Model: \t X\nDevice Minor: \t 5\n")
+    information_path = "/proc/driver/nvidia/gpus/0000:07:00.0/information"
+    rig.file(information_path, "Model: \t X\nDevice Minor: \t 5\n")
     nvidia = replace(device("opencl", "", "0000:07:00.0"), vendor="NVIDIA Corporation")
     intel = replace(device("opencl", ""), vendor="Intel(R) Corporation")
     rig.found |= {"hash-1": nvidia, "hash-2": intel}
@@ -279,10 +279,12 @@ def specification(kind: str, *names: str, node: str = "/dev/nvidia0") -> dict[st
 def test_what_is_described_for_containers_is_preferred(nvidia: Rig, name: str) -> None:
     nvidia.describe("nvidia.json", specification("nvidia.com/gpu", "all", name))
     exposed = nvidia.expose("GPU-1")
-    shown = {node.target: str(node.source) for node in exposed.device_nodes}
-    assert shown == {"/dev/nvidiactl": "/dev/zero", "/dev/nvidia0": "/dev/null"}
-    ours = [path for path in mounts(exposed) if not path.startswith(("/sys/", "/proc/driver/"))]
-    assert ours == ["/opt/vendor/x"], "nothing in the sandbox's own places"
+    shown_nodes = {node.target: str(node.source) for node in exposed.device_nodes}
+    assert shown_nodes == {"/dev/nvidiactl": "/dev/zero", "/dev/nvidia0": "/dev/null"}
+    own_mounts = [
+        path for path in mounts(exposed) if not path.startswith(("/sys/", "/proc/driver/"))
+    ]
+    assert own_mounts == ["/opt/vendor/x"], "nothing in the sandbox's own places"
     assert not any(mount.writable for mount in exposed.mounts)
     assert exposed.environment["VENDOR"] == "says=so"
     assert exposed.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-1", "ours is the last word"

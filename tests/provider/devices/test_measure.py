@@ -27,10 +27,10 @@ AT_ONCE = 0.001
 async def test_a_device_is_measured_once_for_each_driver(tmp_path: Path) -> None:
     detection = await detect_devices(tmp_path, 60)
     device = detection.devices[0]
-    found = detection.found[device.uuid]
-    if not found.opencl_uuid:
+    found_device = detection.found[device.uuid]
+    if not found_device.opencl_uuid:
         need("an OpenCL driver (PoCL)")
-    measured = await measure(device, found, tmp_path, 120)
+    measured = await measure(device, found_device, tmp_path, 120)
     assert measured is not None and measured.by == "opencl"
     # Whatever runs on this machine: a byte and an operation in ten nanoseconds at the least, and
     # less than the largest card there is.
@@ -50,9 +50,9 @@ async def test_devices_unknown_to_opencl_are_not_measured(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kept", [b"", b"\xff", b"[]", b'{"GPU-1 1.0": {"by": 7}}'])
-async def test_an_unreadable_cache_is_harmless(tmp_path: Path, kept: bytes) -> None:
-    (tmp_path / "measured.json").write_bytes(kept)
+@pytest.mark.parametrize("cached", [b"", b"\xff", b"[]", b'{"GPU-1 1.0": {"by": 7}}'])
+async def test_an_unreadable_cache_is_harmless(tmp_path: Path, cached: bytes) -> None:
+    (tmp_path / "measured.json").write_bytes(cached)
     assert measured_before(DEVICE, tmp_path) is None
     assert await measure(DEVICE, FOUND, tmp_path, AT_ONCE) is None
 
@@ -62,7 +62,7 @@ async def test_devices_are_measured_when_they_are_free_and_what_is_known_at_once
 ) -> None:
     (tmp_path / "measured.json").write_bytes(b'{"GPU-1 1.0": {"memory_bytes_per_second": 5}}')
     devices = [DEVICE, *(replace(DEVICE, uuid=uuid) for uuid in ("GPU-2", "GPU-3"))]
-    found = dict.fromkeys(("GPU-1", "GPU-2", "GPU-3"), replace(FOUND, opencl_uuid=""))
+    found_devices = dict.fromkeys(("GPU-1", "GPU-2", "GPU-3"), replace(FOUND, opencl_uuid=""))
     rules = OwnerRules(tmp_path / "provider.toml", settings_for("http://127.0.0.1:1", tmp_path))
     rules.know(devices)
     offer = NodeOffer(
@@ -71,22 +71,22 @@ async def test_devices_are_measured_when_they_are_free_and_what_is_known_at_once
         SandboxReport("bwrap", "watchdog", "watchdog"),
         rules,
     )
-    free, begun = {"GPU-3"}, list[str]()
+    free, measured_uuids = {"GPU-3"}, list[str]()
 
     @contextmanager
     def own_doing(uuid: str) -> Iterator[None]:
-        begun.append(uuid)
+        measured_uuids.append(uuid)
         yield
 
-    detection = Detection(tuple(devices), found, ())
+    detection = Detection(tuple(devices), found_devices, ())
     measuring = asyncio.create_task(
         measure_devices(offer, detection, tmp_path, own_doing, free.__contains__, 0.01)
     )
     await asyncio.sleep(0.05)
-    described = {each.uuid: each.measured for each in offer.describe().devices}
-    assert described["GPU-1"] == Measured(memory_bytes_per_second=5)
-    assert begun == ["GPU-3"] and not measuring.done()
+    measurements = {device.uuid: device.measured for device in offer.describe().devices}
+    assert measurements["GPU-1"] == Measured(memory_bytes_per_second=5)
+    assert measured_uuids == ["GPU-3"] and not measuring.done()
     free.add("GPU-2")
     async with asyncio.timeout(5):
         await measuring
-    assert begun == ["GPU-3", "GPU-2"]
+    assert measured_uuids == ["GPU-3", "GPU-2"]

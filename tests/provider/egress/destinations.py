@@ -99,10 +99,11 @@ def forbidden() -> list[Try]:
         tries.append((f"GET {host}", "proxy", f"GET http://{host}/x HTTP/1.1\r\n\r\n"))
     tries += [(name, "proxy", text) for name, text in _SMUGGLED.items()]
     tries += [
-        (f"CONNECT {each}", "proxy", f"CONNECT {each} HTTP/1.1\r\n\r\n") for each in _ODD_PORTS
+        (f"CONNECT {odd_port}", "proxy", f"CONNECT {odd_port} HTTP/1.1\r\n\r\n")
+        for odd_port in _ODD_PORTS
     ]
     addresses = (*PRIVATE, SITE, LINE, HOME, HOME_PUBLIC, "127.0.0.1", "::1")
-    tries += [(f"directly {each}", "direct", (each, 80)) for each in addresses]
+    tries += [(f"directly {address}", "direct", (address, 80)) for address in addresses]
     return tries
 
 

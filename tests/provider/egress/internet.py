@@ -216,8 +216,8 @@ class _Echo(asyncio.DatagramProtocol):
 class _NameServer(asyncio.DatagramProtocol):
     """Answers queries for addresses, and never with a time for which they could be kept."""
 
-    def __init__(self, answers: dict[str, list[list[str]]]) -> None:
-        self._answers = answers
+    def __init__(self, addresses: dict[str, list[list[str]]]) -> None:
+        self._answers = addresses
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -230,10 +230,10 @@ class _NameServer(asyncio.DatagramProtocol):
         question = data[12 : position + 5]
         kind = struct.unpack(">H", data[position + 1 : position + 3])[0]
         addresses = self._addresses(".".join(labels).lower(), is_next=kind == 1)
-        wanted = [a for a in addresses or () if (":" in a) == (kind == 28)]
-        records = b"".join(_record(address) for address in wanted)
+        requested = [a for a in addresses or () if (":" in a) == (kind == 28)]
+        records = b"".join(_record(address) for address in requested)
         code = 0x8180 if addresses is not None else 0x8183
-        head = struct.pack(">HHHHHH", *struct.unpack(">H", data[:2]), code, 1, len(wanted), 0, 0)
+        head = struct.pack(">HHHHHH", *struct.unpack(">H", data[:2]), code, 1, len(requested), 0, 0)
         self._transport.sendto(head + question + records, sender)  # type: ignore[attr-defined]
 
     def _addresses(self, name: str, is_next: bool) -> list[str] | None:

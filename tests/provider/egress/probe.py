@@ -19,12 +19,12 @@ def ask(data: bytes) -> str:
         with socket.create_connection((host, int(port)), timeout=20) as end:
             end.settimeout(20)
             end.sendall(data)
-            answer = b""
-            while b"\r\n" not in answer and (piece := end.recv(65_536)):
-                answer += piece
+            response = b""
+            while b"\r\n" not in response and (piece := end.recv(65_536)):
+                response += piece
     except OSError as error:
         return f"broken: {error}"
-    return answer.split(b"\r\n")[0].decode(errors="replace")
+    return response.split(b"\r\n")[0].decode(errors="replace")
 
 
 def directly(address: str, port: int) -> str:
@@ -42,12 +42,12 @@ def directly(address: str, port: int) -> str:
 def main(path: str) -> None:
     with open(path) as file:  # noqa: PTH123
         tries = json.load(file)
-    for name, kind, what in tries:
+    for name, kind, target in tries:
         if kind == "direct":
-            address, port = what
+            address, port = target
             result = directly(address, port)
         else:
-            result = ask(what.encode("latin-1", "replace"))
+            result = ask(target.encode("latin-1", "replace"))
         print(json.dumps([name, result]), flush=True)
 
 

@@ -13,11 +13,11 @@ from potluck.provider.server.throttle import Throttle
 class ScriptedNames:
     """Each name has a list of answers; the last one stays."""
 
-    def __init__(self, answers: Mapping[str, Sequence[Sequence[str]]] = {}) -> None:
-        self._answers = {name: list(lists) for name, lists in answers.items()}
+    def __init__(self, addresses: Mapping[str, Sequence[Sequence[str]]] = {}) -> None:
+        self._answers = {name: list(lists) for name, lists in addresses.items()}
         self.asked: list[str] = []
 
-    async def addresses(self, host: str, port: int, whose: str) -> Sequence[str]:
+    async def addresses(self, host: str, port: int, account: str) -> Sequence[str]:
         self.asked.append(host)
         lists = self._answers.get(host.rstrip("."))
         if lists is None:

@@ -37,50 +37,50 @@ def by_index(end: socket.socket) -> socket.socket:
     return end
 
 
-def connect(end: socket.socket, where: tuple[str, int]) -> str:
+def connect(end: socket.socket, address: tuple[str, int]) -> str:
     with end:
-        end.connect(where)
+        end.connect(address)
         return "open"
 
 
-def ask(end: socket.socket, where: tuple[str, int]) -> str:
+def ask(end: socket.socket, address: tuple[str, int]) -> str:
     with end:
-        end.sendto(b"hello", where)
+        end.sendto(b"hello", address)
         return "open" if end.recv(100) == b"hello" else "other"
 
 
-def ask_with_interface(where: tuple[str, int]) -> str:
+def ask_with_interface(address: tuple[str, int]) -> str:
     with datagram() as end:
         index = socket.if_nametoindex("net0")
         info = struct.pack("I4s4s", index, bytes(4), bytes(4))
-        end.sendmsg([b"hello"], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, where)
+        end.sendmsg([b"hello"], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, address)
         return "open" if end.recv(100) == b"hello" else "other"
 
 
-def send_early(where: tuple[str, int]) -> str:
+def send_early(address: tuple[str, int]) -> str:
     with stream() as end:
-        end.sendto(b"GET / HTTP/1.0\r\n\r\n", MSG_FASTOPEN, where)
+        end.sendto(b"GET / HTTP/1.0\r\n\r\n", MSG_FASTOPEN, address)
         return "open" if end.recv(100) else "closed"
 
 
-def from_loopback(where: tuple[str, int]) -> str:
+def from_loopback(address: tuple[str, int]) -> str:
     end = stream()
     end.settimeout(1.0)
     end.bind(("127.0.0.1", 0))
-    return connect(end, where)
+    return connect(end, address)
 
 
 WAYS: dict[str, Callable[[tuple[str, int]], str]] = {
-    "connect": lambda where: connect(stream(), where),
-    "connect on the interface": lambda where: connect(bound(stream()), where),
-    "connect by the interface's index": lambda where: connect(by_index(stream()), where),
+    "connect": lambda address: connect(stream(), address),
+    "connect on the interface": lambda address: connect(bound(stream()), address),
+    "connect by the interface's index": lambda address: connect(by_index(stream()), address),
     "connect from loopback": from_loopback,
     "early data": send_early,
-    "datagram": lambda where: ask(datagram(), where),
-    "datagram on the interface": lambda where: ask(bound(datagram()), where),
-    "datagram by the interface's index": lambda where: ask(by_index(datagram()), where),
+    "datagram": lambda address: ask(datagram(), address),
+    "datagram on the interface": lambda address: ask(bound(datagram()), address),
+    "datagram by the interface's index": lambda address: ask(by_index(datagram()), address),
     "datagram with an interface": ask_with_interface,
-    "name": lambda where: socket.gethostbyname(where[0]),
+    "name": lambda address: socket.gethostbyname(address[0]),
 }
 
 

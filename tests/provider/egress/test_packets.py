@@ -26,8 +26,8 @@ def a_frame(
     version: int = 4,
     options: bytes = b"",
 ) -> bytes:
-    words = 5 + len(options) // 4
-    header = struct.pack(">BBHIBBH", version << 4 | words, 0, 40, 0, 64, protocol, 0)
+    header_words = 5 + len(options) // 4
+    header = struct.pack(">BBHIBBH", version << 4 | header_words, 0, 40, 0, 64, protocol, 0)
     addresses = IPv4Address("192.0.0.2").packed + IPv4Address(destination).packed
     ports = struct.pack(">HH", 40_000, 22)
     return bytes(12) + kind + header + addresses + options + ports + bytes(16)
@@ -50,7 +50,10 @@ def test_a_public_address_is_reached(protocol: int) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        *(a_frame(each) for each in (OWN, "10.0.0.1", "127.0.0.1", "169.254.169.254", "224.0.0.1")),
+        *(
+            a_frame(destination)
+            for destination in (OWN, "10.0.0.1", "127.0.0.1", "169.254.169.254", "224.0.0.1")
+        ),
         a_frame("192.0.0.1"),
         a_frame(protocol=ICMP),
         a_frame(protocol=SCTP),
@@ -97,9 +100,9 @@ def a_query(name: str, kind: int = A, flags: int = 0x0100) -> bytes:
 def test_a_query_is_answered_with_addresses() -> None:
     query = read_query(a_query("Site.Example.org"))
     assert query is not None and query.name == "site.example.org"
-    answer = write_answer(query, NO_ERROR, [IPv4Address(PUBLIC)])
-    assert answer[:8] == struct.pack(">HHHH", 7, 0x8180, 1, 1)
-    assert answer.endswith(IPv4Address(PUBLIC).packed)
+    response = write_answer(query, NO_ERROR, [IPv4Address(PUBLIC)])
+    assert response[:8] == struct.pack(">HHHH", 7, 0x8180, 1, 1)
+    assert response.endswith(IPv4Address(PUBLIC).packed)
     assert write_answer(query, NO_NAME)[3] & 0xF == NO_NAME
     assert len(write_answer(query, NO_ERROR, [IPv4Address(PUBLIC)] * 100)) <= 512
 

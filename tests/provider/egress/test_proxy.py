@@ -81,8 +81,8 @@ async def test_a_get_reaches_the_index_as_the_host_that_was_checked(tmp_path: Pa
     async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path) as ask:
         target = f"http://127.0.0.1:{index.port}/simple/six/?x=1"
         head = f"GET {target} HTTP/1.1\r\nHost: other.example\r\nProxy-Authorization: x\r\nA: b\r\n"
-        answer = await ask(head.encode() + b"\r\n")
-    assert answer == ANSWER
+        response = await ask(head.encode() + b"\r\n")
+    assert response == ANSWER
     lines = index.heads[0].decode().split("\r\n")
     assert lines[0] == "GET /simple/six/?x=1 HTTP/1.1"
     assert f"Host: 127.0.0.1:{index.port}" in lines
@@ -93,8 +93,8 @@ async def test_a_get_reaches_the_index_as_the_host_that_was_checked(tmp_path: Pa
 async def test_a_tunnel_carries_both_directions(tmp_path: Path) -> None:
     async with listening(Upstream(b"pong")) as index, serving(proxy_to(index), tmp_path) as ask:
         head = f"CONNECT 127.0.0.1:{index.port} HTTP/1.1\r\n\r\n".encode()
-        answer = await ask(head, b"ping\r\n\r\n")
-    assert answer == b"HTTP/1.1 200 Connection established\r\n\r\npong"
+        response = await ask(head, b"ping\r\n\r\n")
+    assert response == b"HTTP/1.1 200 Connection established\r\n\r\npong"
     assert index.heads == [b"ping\r\n\r\n"]
 
 
@@ -103,8 +103,8 @@ async def test_another_port_is_refused_and_never_asked(tmp_path: Path, line: str
     async with listening(Upstream(ANSWER)) as index, listening(Upstream(ANSWER)) as other:
         proxy = proxy_to(index)
         async with serving(proxy, tmp_path) as ask:
-            answer = await ask(f"{line.format(other.port)} HTTP/1.1\r\n\r\n".encode())
-        assert answer.startswith(b"HTTP/1.1 403 ")
+            response = await ask(f"{line.format(other.port)} HTTP/1.1\r\n\r\n".encode())
+        assert response.startswith(b"HTTP/1.1 403 ")
         assert other.heads == [] and index.heads == []
         assert proxy.refused == [f"127.0.0.1:{other.port}"]
 
@@ -131,8 +131,8 @@ async def test_what_is_not_for_the_index_gets_an_answer(
     tmp_path: Path, head: bytes, status: int
 ) -> None:
     async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path) as ask:
-        answer = await ask(head)
-    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+        response = await ask(head)
+    assert response.startswith(f"HTTP/1.1 {status} ".encode())
     assert index.heads == []
 
 
@@ -142,8 +142,8 @@ async def test_an_index_that_does_not_answer_is_a_bad_gateway(tmp_path: Path) ->
         port = unused.getsockname()[1]
         proxy = proxy_to_index(("127.0.0.1", port))
         async with serving(proxy, tmp_path) as ask:
-            answer = await ask(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.1 502 ")
+            response = await ask(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+    assert response.startswith(b"HTTP/1.1 502 ")
     assert proxy.unreachable == [f"127.0.0.1:{port}"]
 
 
@@ -151,14 +151,14 @@ async def test_connections_over_the_limit_are_refused(tmp_path: Path) -> None:
     quiet = Upstream(b"", hangs_up=False)
     limits = ProxyLimits(connections=2)
     async with listening(quiet), proxy_to(quiet, limits).serving(tmp_path) as path:
-        held = [await asyncio.open_unix_connection(str(path)) for _ in "ab"]
-        for reader, writer in held:
+        connections = [await asyncio.open_unix_connection(str(path)) for _ in "ab"]
+        for reader, writer in connections:
             writer.write(f"CONNECT 127.0.0.1:{quiet.port} HTTP/1.1\r\n\r\n".encode())
             assert b" 200 " in await reader.readline()
         further, last = await asyncio.open_unix_connection(str(path))
         assert (await further.read()).startswith(b"HTTP/1.1 503 ")
         last.close()
-        for _, writer in held:
+        for _, writer in connections:
             writer.close()
 
 
@@ -187,14 +187,14 @@ async def test_a_head_that_drips_in_ends_after_its_time(tmp_path: Path) -> None:
     limits = ProxyLimits(head_seconds=0.5)
     async with proxy_to_index(("a.org", 80), limits).serving(tmp_path) as path:
         reader, writer = await asyncio.open_unix_connection(str(path))
-        began = time.monotonic()
+        started = time.monotonic()
         with contextlib.suppress(OSError):
-            while not reader.at_eof() and time.monotonic() - began < 10:
+            while not reader.at_eof() and time.monotonic() - started < 10:
                 writer.write(b"G")
                 await writer.drain()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(reader.read(1), 0.05)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started < 5
         writer.close()
 
 
@@ -235,18 +235,18 @@ def test_further_hosts_are_listed_with_commas() -> None:
 
 @pytest.mark.parametrize("host", ["https://files.example", "files.example/simple", ":81"])
 def test_a_nonsensical_host_is_refused_at_once(host: str) -> None:
-    with pytest.raises(BadSettings) as refused:
+    with pytest.raises(BadSettings) as error_info:
         PackageIndex(hosts=(host,))
-    assert "--index-hosts" in refused.value.hint
+    assert "--index-hosts" in error_info.value.hint
 
 
 @pytest.mark.parametrize(
     "url", ["file:///simple", "pypi.org", "https://", "https://x:y@host/", "http://h:port/"]
 )
 def test_a_nonsensical_index_is_refused(url: str) -> None:
-    with pytest.raises(BadSettings) as refused:
+    with pytest.raises(BadSettings) as error_info:
         PackageIndex(url)
-    assert "y@" not in refused.value.detail and "--index-url" in refused.value.hint
+    assert "y@" not in error_info.value.detail and "--index-url" in error_info.value.hint
 
 
 async def test_foreign_temporary_files_are_left_alone(tmp_path: Path) -> None:
@@ -256,11 +256,11 @@ async def test_foreign_temporary_files_are_left_alone(tmp_path: Path) -> None:
     (precious / "file").touch(mode=0o400)
     link = Path(tempfile.gettempdir()) / f"{socket_prefix(tmp_path)}by-a-stranger"
     link.symlink_to(precious)
-    own = Path(tempfile.mkdtemp(prefix=socket_prefix(tmp_path)))
+    own_directory = Path(tempfile.mkdtemp(prefix=socket_prefix(tmp_path)))
     try:
         Egress(tmp_path, Throttle()).reap()
         assert link.is_symlink(), "it is not ours to remove"
-        assert not own.exists() and leftover_directories(tmp_path) == [link]
+        assert not own_directory.exists() and leftover_directories(tmp_path) == [link]
     finally:
         link.unlink(missing_ok=True)
     assert (precious / "file").stat().st_mode & 0o777 == 0o400

@@ -112,7 +112,7 @@ def test_packets_reach_public_addresses_only(
     source = Path(raw_probe.__file__).read_text()
     with small_internet(directory) as internet, at_home(as_root, internet) as host:
         reached = run(host, source, allowed())
-        tried = run(host, source, forbidden())
+        process = run(host, source, forbidden())
         limited = run(
             host,
             "import urllib.request as r; r.urlopen('http://site.public.org/bytes/5000000').read()",
@@ -129,8 +129,8 @@ def test_packets_reach_public_addresses_only(
     for way, name, port, result in results:
         expected = NAMES[name] if way == "name" else "open"
         assert result == expected, (way, name, port, result)
-    results = [json.loads(line) for line in tried.stdout.splitlines()]
-    assert len(results) == len(forbidden()), tried
+    results = [json.loads(line) for line in process.stdout.splitlines()]
+    assert len(results) == len(forbidden()), process
     with tallying(request) as tally:
         row = f"forbidden destinations of a raw network {request.node.callspec.id}"
         for way, name, port, result in results:
@@ -138,7 +138,7 @@ def test_packets_reach_public_addresses_only(
                 assert result.startswith("blocked"), result
         with tally(f"canaries untouched by a raw network {request.node.callspec.id}", "all"):
             assert canaries == []
-    assert tried.refused, "the task's log names some of them"
+    assert process.refused, "the task's log names some of them"
     assert fetched.stdout == b"5000000\n", fetched
     assert 5_000_000 < fetched.network_bytes < 6_000_000
     assert limited.ended is not None and limited.ended.reason is EndReason.NETWORK_LIMIT
@@ -153,11 +153,11 @@ def test_kill_9_of_the_provider_ends_the_relay_and_passt(directory: Path) -> Non
             tell=True,
         )
         host.ask(request)
-        beside = _relays_of(host.process.pid)
-        assert len(beside) == 2, "the relay, and passt below it"
+        relay_pids = _relays_of(host.process.pid)
+        assert len(relay_pids) == 2, "the relay, and passt below it"
         host.process.kill()
         host.process.wait()
-        await_true(lambda: not any(map(psutil.pid_exists, beside)), "both have ended")
+        await_true(lambda: not any(map(psutil.pid_exists, relay_pids)), "both have ended")
 
 
 _WAIT = "import sys, time; sys.stdout.flush(); time.sleep(300)"
@@ -167,4 +167,4 @@ def _relays_of(pid: int) -> list[int]:
     relays = [
         child for child in psutil.Process(pid).children() if "packet_relay" in str(child.cmdline())
     ]
-    return [each.pid for relay in relays for each in (relay, *relay.children())]
+    return [process.pid for relay in relays for process in (relay, *relay.children())]

@@ -124,7 +124,7 @@ def test_nothing_but_public_hosts_is_reached(
         ordinary = run(host, ORDINARY, certificate)
         tries = [*forbidden(), *rebinding()]
         source = Path(probe.__file__).read_text()
-        tried = run(host, source, {"tries.json": json.dumps(tries).encode()}, "tries.json")
+        process = run(host, source, {"tries.json": json.dumps(tries).encode()}, "tries.json")
         limited = run(
             host,
             "import urllib.request as r; r.urlopen('http://site.public.org/bytes/5000000').read()",
@@ -135,10 +135,10 @@ def test_nothing_but_public_hosts_is_reached(
         canaries = internet.canaries()
     assert ordinary.ended is not None and ordinary.ended.exit_code == 0, ordinary
     page = BODY.decode()
-    refused = ["refused"] * 3
-    assert json.loads(ordinary.stdout) == [page, page, "ab" * 50_000, page, *refused]
-    results = dict(map(json.loads, tried.stdout.splitlines()))
-    assert len(results) == len(dict.fromkeys(name for name, _, _ in tries)), tried.stderr
+    refusals = ["refused"] * 3
+    assert json.loads(ordinary.stdout) == [page, page, "ab" * 50_000, page, *refusals]
+    results = dict(map(json.loads, process.stdout.splitlines()))
+    assert len(results) == len(dict.fromkeys(name for name, _, _ in tries)), process.stderr
     with tallying(request) as tally:
         for name, _, _ in tries:
             print(f"{results[name]:40} {name}")

@@ -78,11 +78,11 @@ def _padded(content: bytes) -> bytes:
 
 
 def _record(key: bytes, value: bytes) -> bytes:
-    rest = b" %b=%b\n" % (key, value)
-    size = len(rest)
-    while len(b"%d" % size) + len(rest) != size:
-        size = len(b"%d" % size) + len(rest)
-    return b"%d" % size + rest
+    record_end = b" %b=%b\n" % (key, value)
+    size = len(record_end)
+    while len(b"%d" % size) + len(record_end) != size:
+        size = len(b"%d" % size) + len(record_end)
+    return b"%d" % size + record_end
 
 
 def _many(kind: bytes, folder: str = "", times: int = 1) -> Callable[[BinaryIO], None]:
@@ -94,7 +94,7 @@ def _many(kind: bytes, folder: str = "", times: int = 1) -> Callable[[BinaryIO],
     before, after = template[: len(folder)], template[len(folder) + 14 :]
 
     def write(target: BinaryIO) -> None:
-        names = (b"%07d%07d" % (each, _LAST - each) for each in range(MORE_THAN_MAY_BE))
+        names = (b"%07d%07d" % (number, _LAST - number) for number in range(MORE_THAN_MAY_BE))
         block = b"".join(before + name + after for name in names)
         target.writelines(block for _ in range(times))
 
@@ -103,15 +103,15 @@ def _many(kind: bytes, folder: str = "", times: int = 1) -> Callable[[BinaryIO],
 
 def _extended_without_end(target: BinaryIO) -> None:
     """Many small records, all for one file that never comes."""
-    template = extended({f"kNNNN{each:05d}": b"" for each in range(3_000)})
-    target.writelines(template.replace(b"kNNNN", b"k%04d" % each) for each in range(400))
+    template = extended({f"kNNNN{number:05d}": b"" for number in range(3_000)})
+    target.writelines(template.replace(b"kNNNN", b"k%04d" % number) for number in range(400))
 
 
 def _tiny_records(target: BinaryIO) -> None:
     """Extended headers that are taken apart at length and say nothing."""
     content = b"6 a=b\n" * (65_536 // 6)
-    some = (header("extended", len(content), b"x") + _padded(content)) * 4
-    target.writelines(some + file(f"{each}") for each in range(100))
+    records = (header("extended", len(content), b"x") + _padded(content)) * 4
+    target.writelines(records + file(f"{number}") for number in range(100))
 
 
 def _hole(target: BinaryIO) -> None:

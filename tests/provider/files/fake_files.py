@@ -49,7 +49,7 @@ class FakeFiles:
             (routes.ADD_FILES, self.add),
             (routes.KEEP_CHECKPOINT, self.checkpoint),
         ]
-        return [(route, _told(answer)) for route, answer in pairs]
+        return [(route, _told(handler)) for route, handler in pairs]
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         assert request.query["attempt_id"] and request.headers["Potluck-Lease"]
@@ -61,10 +61,10 @@ class FakeFiles:
         data = self.blobs.get(request.match_info["sha256"])
         if data is None:
             raise NotFound("There is no such blob.")
-        wanted = request.headers.get("Range", "")
-        self.asked.append(wanted)
-        first, _, last = wanted.removeprefix("bytes=").partition("-")
-        start = 0 if self.ignores_ranges or not wanted else int(first)
+        range_header = request.headers.get("Range", "")
+        self.asked.append(range_header)
+        first, _, last = range_header.removeprefix("bytes=").partition("-")
+        start = 0 if self.ignores_ranges or not range_header else int(first)
         end = len(data) if self.ignores_ranges or not last else int(last) + 1
         body = bytearray(data[start:end])
         if self.damages:
@@ -114,13 +114,13 @@ class FakeFiles:
     async def add(self, request: web.Request) -> web.StreamResponse:
         self._refuse()
         for file in decode_packed(await request.read(), AddFiles).files:
-            known = file.data if file.blob is None else self.blobs[file.blob.sha256]
-            self.added[file.path] = known
+            data = file.data if file.blob is None else self.blobs[file.blob.sha256]
+            self.added[file.path] = data
         return web.Response(status=204)
 
     async def checkpoint(self, request: web.Request) -> web.StreamResponse:
-        kept = decode_json(await request.read(), KeepCheckpoint)
-        self.checkpoints.append(self.blobs[kept.blob.sha256])
+        kept_checkpoint = decode_json(await request.read(), KeepCheckpoint)
+        self.checkpoints.append(self.blobs[kept_checkpoint.blob.sha256])
         return web.Response(status=204)
 
     def _refuse(self) -> None:
@@ -131,15 +131,15 @@ class FakeFiles:
         return -(-len(self.uploads.get(sha256, b"")) // self.part_bytes)
 
     def _upload(self, sha256: str, status: int = 200) -> web.Response:
-        done = self._parts_done(sha256)
-        answer = Upload(sha256, self.part_bytes, done, sha256 in self.blobs)
-        return web.Response(status=status, body=encode_json(answer))
+        parts_done = self._parts_done(sha256)
+        upload = Upload(sha256, self.part_bytes, parts_done, sha256 in self.blobs)
+        return web.Response(status=status, body=encode_json(upload))
 
 
-def _told(answer: Answer) -> Answer:
+def _told(handler: Answer) -> Answer:
     async def respond(request: web.Request) -> web.StreamResponse:
         try:
-            return await answer(request)
+            return await handler(request)
         except PotluckError as error:
             body = encode_json(to_problem(error))
             return web.Response(status=error.status, body=body, content_type=CONTENT_TYPE)

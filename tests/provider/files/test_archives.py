@@ -34,13 +34,13 @@ class Unpacker:
         try:
             with path.open("wb") as target:
                 write(archive, target)
-            told = self._ask(path)
+            reply = self._ask(path)
         finally:
             path.unlink(missing_ok=True)
-        assert [each.name for each in self._directory.iterdir()] == ["inside"]
+        assert [path.name for path in self._directory.iterdir()] == ["inside"]
         assert list((self._directory / "inside").iterdir()) == [], "something lies beside it"
         assert not OUTSIDE.exists()
-        return told
+        return reply
 
     def _ask(self, path: Path) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -48,8 +48,8 @@ class Unpacker:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, "it died"
-        told: dict[str, Any] = json.loads(line)
-        return told
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +77,12 @@ def test_hostile_archives_are_refused_soon_and_in_little_memory(
     with tallying(request) as tally:
         for name, archive in HOSTILE.items():
             with tally("hostile archives refused, and nothing written", name):
-                told = unpacker.unpack(archive)
-                seconds[name], peaks[name] = told["seconds"], told["peak_bytes"]
-                assert told["refused"], f"it was unpacked to {told['found']}"
-                assert told["found"] == {}, "some of it was written"
-                assert told["seconds"] < MOST_SECONDS
-                assert told["peak_bytes"] < MOST_BYTES
+                unpacked = unpacker.unpack(archive)
+                seconds[name], peaks[name] = unpacked["seconds"], unpacked["peak_bytes"]
+                assert unpacked["refused"], f"it was unpacked to {unpacked['found']}"
+                assert unpacked["found"] == {}, "some of it was written"
+                assert unpacked["seconds"] < MOST_SECONDS
+                assert unpacked["peak_bytes"] < MOST_BYTES
         slowest, largest = max(seconds, key=seconds.__getitem__), max(peaks, key=peaks.__getitem__)
         tally.note(f"  the slowest of them in {seconds[slowest]:.2f} s ({slowest})")
         tally.note(f"  the largest in {peaks[largest] // 2**20} MiB ({largest})")
@@ -91,8 +91,8 @@ def test_hostile_archives_are_refused_soon_and_in_little_memory(
 @pytest.mark.parametrize("name", ODD)
 def test_odd_archives_are_unpacked_to_what_is_plain_in_them(unpacker: Unpacker, name: str) -> None:
     archive, expected = ODD[name]
-    told = unpacker.unpack(archive)
-    assert told["refused"] is None
-    modes = {path: stat.S_IMODE(mode) for path, mode in told["found"].items()}
+    unpacked = unpacker.unpack(archive)
+    assert unpacked["refused"] is None
+    modes = {path: stat.S_IMODE(mode) for path, mode in unpacked["found"].items()}
     assert modes == expected
-    assert all(stat.S_ISREG(mode) or stat.S_ISDIR(mode) for mode in told["found"].values())
+    assert all(stat.S_ISREG(mode) or stat.S_ISDIR(mode) for mode in unpacked["found"].values())

@@ -36,13 +36,13 @@ async def test_a_blob_is_fetched_once_and_is_read_only(server: FakeServer, tmp_p
         first, second = await asyncio.gather(
             *(cache.hold(name, "account", [ref], courier) for name in ("one", "two"))
         )
-        again = await FileCache(tmp_path, 10**6).hold("three", "account", [ref], courier)
+        third_hold = await FileCache(tmp_path, 10**6).hold("three", "account", [ref], courier)
     path = first.path_of(ref)
-    assert path == second.path_of(ref) == again.path_of(ref)
+    assert path == second.path_of(ref) == third_hold.path_of(ref)
     assert path.read_bytes() == DATA
     assert path.stat().st_mode & 0o777 == 0o555
     assert sorted([first.fetched_bytes, second.fetched_bytes]) == [0, len(DATA)]
-    assert (again.fetched_bytes, server.files.asked) == (0, [""])
+    assert (third_hold.fetched_bytes, server.files.asked) == (0, [""])
 
 
 async def test_it_goes_on_where_the_line_was_cut(server: FakeServer, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_it_goes_on_where_an_earlier_life_was_killed(
         inputs = await FileCache(tmp_path, 10**6).hold("one", "account", [ref], courier)
     assert inputs.path_of(ref).read_bytes() == DATA
     assert server.files.asked == ["bytes=3000-"]
-    assert [each.name for each in path.parent.iterdir()] == [ref.sha256]
+    assert [path.name for path in path.parent.iterdir()] == [ref.sha256]
 
 
 async def test_it_is_fetched_from_where_the_server_says(server: FakeServer, tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ async def test_the_longest_unused_makes_room_and_what_is_in_use_stays(
             await cache.hold("c", "account", [refs[2]], courier)
         cache.release("warm")
         await cache.hold("c", "account", [refs[2]], courier)
-        there = [cache._path("account", ref).exists() for ref in refs]
-        assert there == [False, True, True, False]
+        presence = [cache._path("account", ref).exists() for ref in refs]
+        assert presence == [False, True, True, False]
         with pytest.raises(SandboxUnavailable, match="no room"):
             await cache.hold("d", "account", [blob(server, bytes(1001))], courier)
 
@@ -125,10 +125,10 @@ async def test_the_longest_unused_makes_room_and_what_is_in_use_stays(
 async def test_what_is_held_while_room_is_made_stays(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, other = blob(server, bytes(400)), blob(server, bytes(700))
+    kept_ref, other = blob(server, bytes(400)), blob(server, bytes(700))
     cache, loop = FileCache(tmp_path, 1000), asyncio.get_running_loop()
     async with courier_to(server) as courier:
-        path = (await cache.hold("early", "account", [kept], courier)).path_of(kept)
+        path = (await cache.hold("early", "account", [kept_ref], courier)).path_of(kept_ref)
         cache.release("early")
 
         class Looked:
@@ -138,8 +138,8 @@ async def test_what_is_held_while_room_is_made_stays(
 
             @property
             def st_mtime(self) -> float:
-                late = cache.hold("late", "account", [kept], courier)
-                asyncio.run_coroutine_threadsafe(late, loop).result(5)
+                later_hold = cache.hold("late", "account", [kept_ref], courier)
+                asyncio.run_coroutine_threadsafe(later_hold, loop).result(5)
                 return 0.0
 
         monkeypatch.setattr(cache, "_files", lambda: iter([(path, Looked())]))
@@ -159,9 +159,9 @@ async def test_an_endless_response_is_cut(server: FakeServer, tmp_path: Path) ->
 async def test_two_accounts_share_nothing(server: FakeServer, tmp_path: Path) -> None:
     ref, cache = blob(server, DATA), FileCache(tmp_path, 10**6)
     async with courier_to(server) as courier:
-        one = await cache.hold("one", "account", [ref], courier)
+        first_hold = await cache.hold("one", "account", [ref], courier)
         other = await cache.hold("two", "another", [ref], courier)
-    assert one.path_of(ref).stat().st_ino != other.path_of(ref).stat().st_ino
+    assert first_hold.path_of(ref).stat().st_ino != other.path_of(ref).stat().st_ino
     assert other.fetched_bytes == len(DATA)
 
 

@@ -57,8 +57,8 @@ async def test_what_is_plain_is_kept(kept: Kept) -> None:
 async def test_names_that_are_one_elsewhere_are_not_kept(kept: Kept) -> None:
     (kept.here / "Model").touch()
     (kept.here / "model").touch()
-    said = "the checkpoint is not saved: 'model' and 'Model' are the same on some systems\n"
-    assert await kept.text(times=3) == said, "once"
+    message = "the checkpoint is not saved: 'model' and 'Model' are the same on some systems\n"
+    assert await kept.text(times=3) == message, "once"
     assert len(kept.freight.outbox) == 0
 
 

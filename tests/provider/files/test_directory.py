@@ -44,13 +44,13 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
 @contextmanager
 def nobody() -> Iterator[None]:
     """As a user without rights, if we have any."""
-    own = os.geteuid()
-    if own == 0:
+    own_uid = os.geteuid()
+    if own_uid == 0:
         os.seteuid(65534)
     try:
         yield
     finally:
-        os.seteuid(own)
+        os.seteuid(own_uid)
 
 
 def archived(tmp_path: Path, *files: tuple[str, bytes, int]) -> Path:
@@ -73,26 +73,26 @@ def test_an_archive_is_unpacked_as_it_was(tmp_path: Path, work: WorkDirectory) -
         (long, b"", 0o644),
     )
     unpack(path, work, MIB)
-    here = tmp_path / "work"
-    assert (here / "sub/data").read_bytes() == b"x" * 3000
-    assert (here / "run.sh").stat().st_mode & 0o777 == 0o755
-    assert (here / long).exists()
-    assert abs((here / "run.sh").stat().st_mtime - (tmp_path / "member").stat().st_mtime) < 60
+    work_path = tmp_path / "work"
+    assert (work_path / "sub/data").read_bytes() == b"x" * 3000
+    assert (work_path / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert (work_path / long).exists()
+    assert abs((work_path / "run.sh").stat().st_mtime - (tmp_path / "member").stat().st_mtime) < 60
 
 
 def test_what_is_packed_is_unpacked_again(tmp_path: Path, work: WorkDirectory) -> None:
-    here = tmp_path / "work"
-    (here / "checkpoint/deep/empty").mkdir(parents=True)
-    (here / "checkpoint/state").write_bytes(b"s" * 1_000_000)
-    (here / ("checkpoint/" + "n" * 200)).write_bytes(b"long")
-    (here / "checkpoint/link").symlink_to("/etc/passwd")
+    work_path = tmp_path / "work"
+    (work_path / "checkpoint/deep/empty").mkdir(parents=True)
+    (work_path / "checkpoint/state").write_bytes(b"s" * 1_000_000)
+    (work_path / ("checkpoint/" + "n" * 200)).write_bytes(b"long")
+    (work_path / "checkpoint/link").symlink_to("/etc/passwd")
     archive = tmp_path / "packed.tar"
     archive.write_bytes(b"".join(pack(work.descriptor, "checkpoint")))
     unpack(archive, work, 2 * MIB, "again")
-    assert (here / "again/state").read_bytes() == b"s" * 1_000_000
-    assert (here / ("again/" + "n" * 200)).read_bytes() == b"long"
-    assert (here / "again/deep/empty").is_dir()
-    assert not (here / "again/link").is_symlink()
+    assert (work_path / "again/state").read_bytes() == b"s" * 1_000_000
+    assert (work_path / ("again/" + "n" * 200)).read_bytes() == b"long"
+    assert (work_path / "again/deep/empty").is_dir()
+    assert not (work_path / "again/link").is_symlink()
 
 
 def test_a_file_that_changes_while_it_is_packed_makes_that_worthless(
@@ -108,14 +108,14 @@ def test_a_file_that_changes_while_it_is_packed_makes_that_worthless(
         list(chunks)
 
 
-@pytest.mark.parametrize("below", ["", "checkpoint"])
+@pytest.mark.parametrize("subdirectory", ["", "checkpoint"])
 def test_an_archive_that_does_not_fit_is_reported_before_unpacking(
-    tmp_path: Path, work: WorkDirectory, below: str
+    tmp_path: Path, work: WorkDirectory, subdirectory: str
 ) -> None:
     path = archived(tmp_path, ("small", b"x", 0o644), ("big", bytes(2 * MIB), 0o644))
-    with pytest.raises(InputFailed, match=r"2\.0 MiB; the task has 1\.0 MiB of disk") as refused:
-        unpack(path, work, MIB, below)
-    assert refused.value.touched.reason is EndReason.DISK_LIMIT
+    with pytest.raises(InputFailed, match=r"2\.0 MiB; the task has 1\.0 MiB of disk") as error_info:
+        unpack(path, work, MIB, subdirectory)
+    assert error_info.value.touched.reason is EndReason.DISK_LIMIT
     assert list((tmp_path / "work").iterdir()) == []
 
 
@@ -161,17 +161,17 @@ def test_only_plain_files_are_collected(
         listener.bind(str(output / "socket"))
     with (output / "holes").open("wb") as file:
         file.truncate(10**12)
-    remarks = collect_outputs(work, outbox, MIB, "7/")
+    messages = collect_outputs(work, outbox, MIB, "7/")
     assert [parcel.path for parcel in outbox.parcels] == ["7/deep/file", "7/empty"]
     assert outbox.read(outbox.parcels[0], 0, 100) == b"content"
-    assert len(remarks) == 2
-    assert "bad\\nname" in remarks[0]
+    assert len(messages) == 2
+    assert "bad\\nname" in messages[0]
     outbox.sync()
-    assert remarks[0].startswith(
+    assert messages[0].startswith(
         "output: left out, as they are not regular files or have unusable names: "
     )
-    assert remarks[0].endswith(" and 3 more")
-    assert remarks[1] == "output: left out, as they are larger than the disk: 'holes'"
+    assert messages[0].endswith(" and 3 more")
+    assert messages[1] == "output: left out, as they are larger than the disk: 'holes'"
 
 
 def test_a_path_that_would_be_too_long_of_an_item_is_left_out(
@@ -247,24 +247,24 @@ async def test_a_thread_keeps_its_directory_however_the_run_ends(tmp_path: Path)
     """The number of a descriptor that is closed is soon another directory's."""
     (tmp_path / "work").mkdir()
     (tmp_path / "elsewhere").mkdir()
-    began, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    started, go_on, finished = threading.Event(), threading.Event(), threading.Event()
 
     def act(work: WorkDirectory) -> None:
-        began.set()
+        started.set()
         go_on.wait(10)
         put_file(work, "late", b"x", MIB)
-        done.set()
+        finished.set()
 
     descriptor = os.open(tmp_path / "work", os.O_RDONLY)
     acting = asyncio.create_task(run_in_thread(WorkDirectory(descriptor), act))
-    await asyncio.to_thread(began.wait, 10)
+    await asyncio.to_thread(started.wait, 10)
     acting.cancel()
     await asyncio.gather(acting, return_exceptions=True)
     os.close(descriptor)
     other = os.open(tmp_path / "elsewhere", os.O_RDONLY)
     assert other == descriptor
     go_on.set()
-    assert await asyncio.to_thread(done.wait, 10)
+    assert await asyncio.to_thread(finished.wait, 10)
     os.close(other)
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert [each.name for each in (tmp_path / "work").iterdir()] == ["late"]
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["late"]

@@ -75,21 +75,21 @@ def test_a_text_that_is_none_is_masked_too() -> None:
 def test_a_long_secret_is_looked_for_quickly() -> None:
     """It is done in the event loop, for everything that is written."""
     secrets = ["k" * 6 + "0123456789abcdef" * 2_000 + str(number) for number in range(2)]
-    began = time.process_time()
+    started = time.process_time()
     mask = Mask(secrets)
     assert mask.text(f"<{secrets[1]}>") == "<***>"
     assert mask.settled(b"kilo " * 13_000 + b"k") == 65_000
-    assert time.process_time() - began < 0.2
+    assert time.process_time() - started < 0.2
 
 
 def test_secrets_that_repeat_themselves_are_looked_for_quickly() -> None:
     """As many as there may be, and a log that looks like their beginning at each place."""
     mask = Mask("a" * 1_000 + f"{number:02d}" for number in range(64))
-    began = time.process_time()
-    said = b"a" * 65_000
-    assert mask.settled(said) == 64_000
-    assert mask.data(said + b"07") == b"a" * 64_000 + b"***"
-    assert time.process_time() - began < 0.5
+    started = time.process_time()
+    data = b"a" * 65_000
+    assert mask.settled(data) == 64_000
+    assert mask.data(data + b"07") == b"a" * 64_000 + b"***"
+    assert time.process_time() - started < 0.5
 
 
 @given(
@@ -99,11 +99,11 @@ def test_secrets_that_repeat_themselves_are_looked_for_quickly() -> None:
 def test_what_may_be_the_beginning_of_a_secret_is_not_settled(
     secrets: list[str], said: str
 ) -> None:
-    begun = [each[:size] for each in secrets for size in range(len(each))]
-    longest = max(len(each) for each in begun if said.endswith(each))
+    prefixes = [secret[:size] for secret in secrets for size in range(len(secret))]
+    longest = max(len(prefix) for prefix in prefixes if said.endswith(prefix))
     unsettled = len(said) - Mask(secrets).settled(said.encode())
     assert unsettled == longest or any(
-        said.find(each, len(said) - unsettled) == len(said) - unsettled for each in secrets
+        said.find(secret, len(said) - unsettled) == len(said) - unsettled for secret in secrets
     ), "it stands in the middle of one that is there"
     assert unsettled >= longest
 

@@ -58,23 +58,25 @@ def run(directory: Path, patterns: list[str]) -> tuple[dict[str, bytes], list[st
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(work / "ckpt/socket"))
     freight = idle_freight(directory)
-    remarks = collect_new_files(WorkDirectory(descriptor), freight.outbox, 10**6, "", new)
+    messages = collect_new_files(WorkDirectory(descriptor), freight.outbox, 10**6, "", new)
     os.close(descriptor)
-    kept = {each.path: freight.outbox.read(each, 0, 99) for each in freight.outbox.parcels}
+    kept_files = {
+        parcel.path: freight.outbox.read(parcel, 0, 99) for parcel in freight.outbox.parcels
+    }
     freight.outbox.discard()
-    return kept, remarks, new.describe_lost()
+    return kept_files, messages, new.describe_lost()
 
 
 def test_new_and_changed_files_that_match_are_kept(tmp_path: Path) -> None:
-    kept, remarks, lost = run(tmp_path, ["ckpt/**", "sent/*"])
+    kept_files, messages, lost_text = run(tmp_path, ["ckpt/**", "sent/*"])
     names = ["ckpt/1.pt", "ckpt/deep/2.pt", "sent/changed.txt"]
-    assert (kept, remarks, lost) == (dict.fromkeys(names, b"after!"), [], "")
+    assert (kept_files, messages, lost_text) == (dict.fromkeys(names, b"after!"), [], "")
 
 
 def test_what_is_not_kept_is_named(tmp_path: Path) -> None:
-    kept, _, lost = run(tmp_path, [])
-    assert kept == {}
-    assert lost == (
+    kept_files, _, lost_text = run(tmp_path, [])
+    assert kept_files == {}
+    assert lost_text == (
         "3 new files, 18 B, were not kept: 'ckpt/1.pt', 'ckpt/deep/2.pt', 'sent/changed.txt';"
         " write to $POTLUCK_OUTPUT or use --keep '**'"
     )

@@ -18,18 +18,18 @@ ATTEMPT = a_lease()[0].attempt_id
 
 def test_synced_entries_survive_a_restart(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
-    kept = outbox.add(OutputRole.OUTPUT, "a/b", [b"one", b"two"])
+    parcel = outbox.add(OutputRole.OUTPUT, "a/b", [b"one", b"two"])
     outbox.sync()
     outbox.add(OutputRole.OUTPUT, "c", [b"not synced"])
     outbox.close()  # as kill -9 leaves it
 
-    again = Outbox.open(tmp_path, ATTEMPT)
-    assert (len(again), again.parcels, again.size_bytes) == (1, [kept], 6)
-    assert again.read(kept, 0, 100) == b"onetwo"
-    assert again.read(kept, 4, 1) == b"w"
-    second = again.add(OutputRole.OUTPUT, "d", [b"three"])
-    assert (again.read(second, 0, 99), again.read(kept, 0, 99)) == (b"three", b"onetwo")
-    again.discard()
+    reopened = Outbox.open(tmp_path, ATTEMPT)
+    assert (len(reopened), reopened.parcels, reopened.size_bytes) == (1, [parcel], 6)
+    assert reopened.read(parcel, 0, 100) == b"onetwo"
+    assert reopened.read(parcel, 4, 1) == b"w"
+    second = reopened.add(OutputRole.OUTPUT, "d", [b"three"])
+    assert (reopened.read(second, 0, 99), reopened.read(parcel, 0, 99)) == (b"three", b"onetwo")
+    reopened.discard()
     assert len(Outbox.open(tmp_path, ATTEMPT)) == 0
 
 
@@ -67,11 +67,11 @@ def test_what_is_shipped_is_given_back(tmp_path: Path, monkeypatch: pytest.Monke
     assert content.stat().st_blocks * 512 < 50_000
     outbox.close()
 
-    again = Outbox.open(tmp_path, ATTEMPT)
-    assert (len(again), again.shipped, again.read(second, 0, 99)) == (2, 1, b"two")
-    again.add(OutputRole.VALUE, "", [bytes(100_000)])
-    assert not again.is_to_give_back(3), "it may be asked for again"
-    again.discard()
+    reopened = Outbox.open(tmp_path, ATTEMPT)
+    assert (len(reopened), reopened.shipped, reopened.read(second, 0, 99)) == (2, 1, b"two")
+    reopened.add(OutputRole.VALUE, "", [bytes(100_000)])
+    assert not reopened.is_to_give_back(3), "it may be asked for again"
+    reopened.discard()
 
 
 def test_no_task_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,4 +127,4 @@ def test_strays_go(tmp_path: Path) -> None:
     for name in (ATTEMPT, "attempt_stray"):
         (tmp_path / "outbox" / name).mkdir(parents=True)
     remove_stray_outboxes(tmp_path, {ATTEMPT})
-    assert [each.name for each in (tmp_path / "outbox").iterdir()] == [ATTEMPT]
+    assert [path.name for path in (tmp_path / "outbox").iterdir()] == [ATTEMPT]

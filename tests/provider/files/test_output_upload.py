@@ -37,14 +37,14 @@ class Dock:
 
     async def until(self, kind: type[Event]) -> None:
         async with asyncio.timeout(20):
-            while not any(isinstance(each, kind) for each in self.told):
+            while not any(isinstance(event, kind) for event in self.told):
                 await asyncio.sleep(0.01)
 
     async def until_shipped(self) -> None:
         async with asyncio.timeout(20):
             while not any(
-                isinstance(each, ParcelsShipped) and each.parcels == len(self.outbox)
-                for each in self.told
+                isinstance(event, ParcelsShipped) and event.parcels == len(self.outbox)
+                for event in self.told
             ):
                 await asyncio.sleep(0.01)
 
@@ -85,8 +85,8 @@ async def test_small_files_travel_together_and_large_ones_in_parts(
         dock.outbox.announce()
         await dock.until_shipped()
         assert dock.text() == ""
-    wanted = {f"small/{number}": b"%d" % number for number in range(20)}
-    assert server.files.added == {**wanted, "large": LARGE, "empty": b""}
+    expected = {f"small/{number}": b"%d" % number for number in range(20)}
+    assert server.files.added == {**expected, "large": LARGE, "empty": b""}
     assert server.files.checkpoints == [b"an archive"]
     assert LARGE + b"!" in server.files.blobs.values()
     assert len(LARGE) > INLINE_BYTES and server.files.parts == 3 + 1 + 3
@@ -105,7 +105,7 @@ async def test_the_next_life_does_not_ship_what_was_given_back(
     before.close()
     async with shipping(server, tmp_path, lease) as dock:
         await dock.until_shipped()
-        assert [each.parcels for each in dock.told if isinstance(each, ParcelsShipped)] == [1, 2]
+        assert [event.parcels for event in dock.told if isinstance(event, ParcelsShipped)] == [1, 2]
     assert server.files.added == {"new": b"new"}
 
 
@@ -143,11 +143,12 @@ async def test_what_the_server_does_not_take_is_left_out_and_said(
         dock.outbox.announce()
         await dock.until_shipped()
         lines = dock.text().splitlines(keepends=True)
-    said = "was not accepted: The account has all that it may have.\n"
+    refusal = "was not accepted: The account has all that it may have.\n"
     assert sorted(lines) == sorted(
-        f"{what} {said}" for what in ("output small", "output other", "output large", "the value")
+        f"{output} {refusal}"
+        for output in ("output small", "output other", "output large", "the value")
     )
-    assert any(isinstance(each, ValueRefused) for each in dock.told)
+    assert any(isinstance(event, ValueRefused) for event in dock.told)
     last = dock.told[-1]
     assert isinstance(last, ParcelsShipped) and last.log_pieces == dock.log.pieces > 0
 
@@ -158,4 +159,4 @@ async def test_a_lease_that_is_gone_ends_it(server: FakeServer, tmp_path: Path) 
         dock.outbox.add(OutputRole.OUTPUT, "small", [b"x"])
         dock.outbox.announce()
         await dock.until(LeaseLost)
-    assert not any(isinstance(each, ParcelsShipped) for each in dock.told)
+    assert not any(isinstance(event, ParcelsShipped) for event in dock.told)

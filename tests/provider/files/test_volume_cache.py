@@ -63,10 +63,10 @@ class Shelf:
 
 @pytest.fixture
 def shelf(server: FakeServer) -> Shelf:
-    shelf = Shelf(server)
-    shelf.pack(b"one " * 100, b"two " * 100, b"three " * 100)
-    shelf.pack(b"four " * 100)
-    return shelf
+    volume_shelf = Shelf(server)
+    volume_shelf.pack(b"one " * 100, b"two " * 100, b"three " * 100)
+    volume_shelf.pack(b"four " * 100)
+    return volume_shelf
 
 
 ONE, TWO, THREE, FOUR = (word * 100 for word in (b"one ", b"two ", b"three ", b"four "))
@@ -82,18 +82,18 @@ async def test_a_tree_is_built_once_from_few_requests(
         first, second = await asyncio.gather(
             *(cache.hold(name, [volume], courier) for name in ("one", "two"))
         )
-        again = await VolumeCache(tmp_path, 10**6).hold("three", [volume], courier)
+        third_hold = await VolumeCache(tmp_path, 10**6).hold("three", [volume], courier)
     tree = first.trees["/data"]
-    assert tree == second.trees["/data"] == again.trees["/data"]
+    assert tree == second.trees["/data"] == third_hold.trees["/data"]
     assert (tree / "a").read_bytes() == ONE + TWO
     assert (tree / "deep" / "b").read_bytes() == THREE
     assert (tree / "c").read_bytes() == b""
     assert (tree / "run").read_bytes() == FOUR + ONE
     assert [(tree / name).stat().st_mode & 0o777 for name in ("a", "run")] == [0o444, 0o555]
     # The manifest, a run of three chunks of two files, and one chunk; the repeated one is local.
-    whole = f"bytes=0-{len(ONE + TWO + THREE) - 1}"
-    assert server.files.asked == ["", whole, f"bytes=0-{len(FOUR) - 1}"]
-    assert again.fetched_bytes == 0 and changes == ["changed"]
+    byte_range = f"bytes=0-{len(ONE + TWO + THREE) - 1}"
+    assert server.files.asked == ["", byte_range, f"bytes=0-{len(FOUR) - 1}"]
+    assert third_hold.fetched_bytes == 0 and changes == ["changed"]
     assert cache.versions(9) == (volume.held_key,)
     assert VolumeCache(tmp_path, 10**6).versions(9) == (volume.held_key,)
 

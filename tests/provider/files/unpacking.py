@@ -20,20 +20,27 @@ def cost(archive: Path, target: Path) -> dict[str, object]:
     """Of this archive alone: the highest memory, and the processor's time, whoever else is busy."""
     target.mkdir()
     Path("/proc/self/clear_refs").write_text("5")
-    began = time.process_time()
-    refused = _unpack(archive, target)
-    seconds = time.process_time() - began
-    found = {str(path.relative_to(target)): path.lstat().st_mode for path in target.rglob("*")}
+    started = time.process_time()
+    refusal = _unpack(archive, target)
+    seconds = time.process_time() - started
+    found_modes = {
+        str(path.relative_to(target)): path.lstat().st_mode for path in target.rglob("*")
+    }
     shutil.rmtree(target)
-    return {"refused": refused, "seconds": seconds, "peak_bytes": _peak_bytes(), "found": found}
+    return {
+        "refused": refusal,
+        "seconds": seconds,
+        "peak_bytes": _peak_bytes(),
+        "found": found_modes,
+    }
 
 
 def _unpack(archive: Path, target: Path) -> str | None:
     descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
     try:
         unpack(archive, WorkDirectory(descriptor), ROOM_BYTES)
-    except InputFailed as refused:
-        return str(refused)
+    except InputFailed as failure:
+        return str(failure)
     finally:
         os.close(descriptor)
     return None

@@ -50,11 +50,11 @@ def raises_too_much(_: int) -> None:
 async def test_messages_inside_the_sandbox_extend_no_limit(walled: Shop) -> None:
     limits = replace(LIMITS, run_seconds=0.8)
     called, seconds = await walled.timed(call_of(takes_its_time, 0, limits=limits))
-    mapped = await walled.run(items_of(takes_its_time, [0], limits=limits))
+    result = await walled.run(items_of(takes_its_time, [0], limits=limits))
 
     assert called.ended.reason is EndReason.TIME_LIMIT
     assert seconds < 3
-    assert mapped.failed[0].reason is EndReason.SIGNAL
+    assert result.failed[0].reason is EndReason.SIGNAL
 
 
 def answers_and_stays(_: bytes) -> None:
@@ -77,22 +77,22 @@ async def test_an_error_that_is_too_large_is_not_opened(walled: Shop) -> None:
     assert (await walled.run(items_of(raises_too_much, [0]))).failed[0].reason is EndReason.SIGNAL
 
 
-def leaves_a_file(given: bytes) -> tuple[int, int]:
+def leaves_a_file(argument: bytes) -> tuple[int, int]:
     """Of how many bytes it was told, and how many of them are something else."""
     Path(os.environ["POTLUCK_OUTPUT"], "file").write_text("x")
     time.sleep(0.01)
-    return len(given), len(given.strip(b"\0"))
+    return len(argument), len(argument.strip(b"\0"))
 
 
 async def test_more_arguments_than_fit_into_the_channel_and_files_do_not_mix(walled: Shop) -> None:
     limits = replace(LIMITS, run_seconds=10)
-    ran = await walled.run(items_of(leaves_a_file, [bytes(100_000)] * 40, limits=limits))
-    again = await walled.run(items_of(leaves_a_file, [bytes(10)], limits=limits))
+    result = await walled.run(items_of(leaves_a_file, [bytes(100_000)] * 40, limits=limits))
+    second_result = await walled.run(items_of(leaves_a_file, [bytes(10)], limits=limits))
 
-    assert ran.failed == {}
-    assert ran.returned == dict.fromkeys(range(40), (100_000, 0))
-    assert sorted(ran.files) == sorted(f"{item}/file" for item in range(40))
-    assert again.files == ["0/file"], "what has been taken is not there any more"
+    assert result.failed == {}
+    assert result.returned == dict.fromkeys(range(40), (100_000, 0))
+    assert sorted(result.files) == sorted(f"{item}/file" for item in range(40))
+    assert second_result.files == ["0/file"], "what has been taken is not there any more"
 
 
 async def test_a_frame_cannot_interrupt_another() -> None:

@@ -150,9 +150,9 @@ async def test_a_call_gives_its_value_and_the_next_one_finds_it_warm(shop: Shop)
 async def test_every_way_to_end(walled: Shop, manner: str, reason: EndReason) -> None:
     seconds = 1.0 if reason is EndReason.TIME_LIMIT else 20.0
     limits = Limits(run_seconds=seconds, processes=16, log_bytes=65_536)
-    ran = await walled.run(call_of(behave, manner, limits=limits))
+    result = await walled.run(call_of(behave, manner, limits=limits))
 
-    assert ran.ended.reason is reason, ran.ended
+    assert result.ended.reason is reason, result.ended
     is_kept = reason is EndReason.EXCEPTION
     assert len(walled.pool.now()) == is_kept, "who broke it, or touched a wall, costs it"
 
@@ -160,14 +160,14 @@ async def test_every_way_to_end(walled: Shop, manner: str, reason: EndReason) ->
 async def test_after_one_that_broke_the_next_begins_afresh(walled: Shop) -> None:
     await walled.run(call_of(count))
     await walled.run(call_of(behave, "kill"))
-    ran = await walled.run(call_of(behave, "well"))
+    result = await walled.run(call_of(behave, "well"))
 
-    assert ran.value == "well"
+    assert result.value == "well"
 
 
 async def test_an_exception_comes_as_data_with_its_traceback(walled: Shop) -> None:
     raised = await walled.run(call_of(behave, "raise"))
-    left = await walled.run(call_of(behave, "exit"))
+    result = await walled.run(call_of(behave, "exit"))
     unplain = await walled.run(call_of(behave, "object"))
 
     assert raised.value["type"] == "ValueError"
@@ -175,7 +175,7 @@ async def test_an_exception_comes_as_data_with_its_traceback(walled: Shop) -> No
     assert "in behave" in raised.value["traceback"]
     assert "serve.py" not in raised.value["traceback"]
     assert raised.ended.detail == "ValueError: on purpose"
-    assert left.value["type"] == "SystemExit"
+    assert result.value["type"] == "SystemExit"
     assert "at value[0]" in unplain.value["message"]
 
 
@@ -192,18 +192,20 @@ async def test_exceptions_contain_no_secrets(walled: Shop) -> None:
     assert called.ended.detail == "ValueError: 401 for https://there/?key=***"
     assert called.value["message"] == "401 for https://there/?key=***"
     assert mapped.failed[0].last_lines == called.ended.detail
-    assert not [each for each in (called.ended.value, mapped.failed[0]) if "horse" in str(each)]
+    assert not [
+        failure for failure in (called.ended.value, mapped.failed[0]) if "horse" in str(failure)
+    ]
 
 
 async def test_an_unloadable_function_reports_the_missing_module(walled: Shop) -> None:
     grant = call_of(add)
     assert isinstance(grant.spec, FunctionSpec)
     code = Value(b"cnowhere_to_be_found\nit\n.")
-    ran = await walled.run(replace(grant, spec=replace(grant.spec, code=code)))
+    result = await walled.run(replace(grant, spec=replace(grant.spec, code=code)))
 
-    assert ran.ended.reason is EndReason.EXCEPTION
-    assert "nowhere_to_be_found" in ran.value["message"]
-    assert "dependencies" in ran.value["message"]
+    assert result.ended.reason is EndReason.EXCEPTION
+    assert "nowhere_to_be_found" in result.value["message"]
+    assert "dependencies" in result.value["message"]
     assert walled.pool.now() == ()
 
 
@@ -217,22 +219,22 @@ async def test_code_is_passed_on_piece_by_piece(walled: Shop, tmp_path: Path) ->
     large = replace(grant, spec=replace(grant.spec, code=Value(blob=blob)))
     tracemalloc.start()
     try:
-        ran = await walled.run(large, InputFiles({blob.sha256: file}))
+        result = await walled.run(large, InputFiles({blob.sha256: file}))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
-    assert ran.value == 3
+    assert result.value == 3
     assert peak_bytes < size / 2
 
 
 async def test_what_it_prints_and_leaves_is_its_own(walled: Shop) -> None:
     printed = await walled.run(call_of(behave, "print"))
-    left = await walled.run(call_of(behave, "file"))
+    result = await walled.run(call_of(behave, "file"))
     plain = await walled.run(call_of(behave, "nothing"))
 
     assert "a line" in printed.text and "a complaint" in printed.text
-    assert left.files == ["left.txt"]
+    assert result.files == ["left.txt"]
     assert (plain.text, plain.files) == ("", [])
     assert printed.ended.log_bytes > 0
     assert plain.ended.log_bytes == 0
@@ -246,11 +248,11 @@ def speaks_late() -> None:
 
 async def test_what_is_said_after_the_end_is_nobodys(walled: Shop) -> None:
     await walled.run(call_of(speaks_late))
-    kept = walled.logs[-1].pieces
+    piece_count = walled.logs[-1].pieces
     await asyncio.sleep(0.5)
     walled.logs[-1].flush()
 
-    assert walled.logs[-1].pieces == kept
+    assert walled.logs[-1].pieces == piece_count
     assert len(walled.pool.now()) == 1
 
 
@@ -260,38 +262,46 @@ async def test_a_child_that_comes_back_says_nothing(walled: Shop) -> None:
 
 
 async def test_results_are_pickled_only_when_asked(walled: Shop) -> None:
-    ran = await walled.run(call_of(behave, "object", pickles_results=True))
+    result = await walled.run(call_of(behave, "object", pickles_results=True))
 
-    assert ran.ended.value is not None
-    assert ran.ended.value.data.startswith(b"\x80")
+    assert result.ended.value is not None
+    assert result.ended.value.data.startswith(b"\x80")
 
 
 def remember(word: str) -> tuple[int, list[str], list[str]]:
     """What is in its memory and in its directory, before it adds to both."""
-    found = (os.getpid(), list(map(str, COUNTED)), sorted(each.name for each in Path().iterdir()))
+    seen_before = (
+        os.getpid(),
+        list(map(str, COUNTED)),
+        sorted(path.name for path in Path().iterdir()),
+    )
     COUNTED.append(word)  # type: ignore[arg-type]
     Path(word).write_text(word)
-    return found
+    return seen_before
 
 
 async def test_two_accounts_never_share_one(shop: Shop) -> None:
     """The same code, byte for byte: another process, no file, no global."""
-    mine = await shop.run(call_of(remember, "mine", device="cpu-1"))
-    theirs = await shop.run(call_of(remember, "theirs", account_id=OTHER, device="cpu-2"))
-    again = await shop.run(call_of(remember, "again", device="cpu-1"))
+    first_result = await shop.run(call_of(remember, "mine", device="cpu-1"))
+    other_result = await shop.run(call_of(remember, "theirs", account_id=OTHER, device="cpu-2"))
+    repeated_result = await shop.run(call_of(remember, "again", device="cpu-1"))
 
-    assert [ran.value[1] for ran in (mine, theirs, again)] == [[], [], ["mine"]]
-    assert "mine" not in theirs.value[2]
-    assert "mine" in again.value[2] and "theirs" not in again.value[2]
+    assert [result.value[1] for result in (first_result, other_result, repeated_result)] == [
+        [],
+        [],
+        ["mine"],
+    ]
+    assert "mine" not in other_result.value[2]
+    assert "mine" in repeated_result.value[2] and "theirs" not in repeated_result.value[2]
     assert len(shop.pool.now()) == 2
 
 
 async def test_a_device_is_cleared_before_it_serves_another_account(walled: Shop) -> None:
-    mine = await walled.run(call_of(sandbox))
-    theirs = await walled.run(call_of(sandbox, account_id=OTHER))
+    first_result = await walled.run(call_of(sandbox))
+    other_result = await walled.run(call_of(sandbox, account_id=OTHER))
 
     assert len(walled.pool.now()) == 1
-    assert mine.value != theirs.value
+    assert first_result.value != other_result.value
 
 
 def test_one_is_used_again_only_where_all_is_the_same() -> None:
@@ -312,7 +322,7 @@ def test_one_is_used_again_only_where_all_is_the_same() -> None:
 
     assert key(call_of(count, 1)) == key(plain)
     assert key(items_of(count, range(3))) == key(plain)
-    assert len({key(each) for each in (plain, *others)}) == 11
+    assert len({key(grant) for grant in (plain, *others)}) == 11
     assert "hush" not in str(key(others[6]))
 
 
@@ -348,12 +358,12 @@ def square(number: int) -> int:
 
 
 async def test_items_come_back_in_few_reports(shop: Shop) -> None:
-    ran = await shop.run(items_of(square, range(5_000), (0, 1_000), (3_000, 5_000)))
+    result = await shop.run(items_of(square, range(5_000), (0, 1_000), (3_000, 5_000)))
 
-    wanted = [*range(1_000), *range(3_000, 5_000)]
-    assert ran.ended.reason is EndReason.COMPLETED
-    assert ran.returned == {item: item * item for item in wanted}
-    assert ran.reports <= 6
+    items = [*range(1_000), *range(3_000, 5_000)]
+    assert result.ended.reason is EndReason.COMPLETED
+    assert result.returned == {item: item * item for item in items}
+    assert result.reports <= 6
 
 
 def mixed(item: int) -> Any:
@@ -363,19 +373,19 @@ def mixed(item: int) -> Any:
 
 async def test_a_bad_item_fails_alone(walled: Shop) -> None:
     limits = Limits(run_seconds=1.0, processes=16)
-    ran = await walled.run(items_of(mixed, range(15), limits=limits))
+    result = await walled.run(items_of(mixed, range(15), limits=limits))
 
-    assert ran.ended.reason is EndReason.COMPLETED
-    assert {item: one.reason for item, one in ran.failed.items()} == {
+    assert result.ended.reason is EndReason.COMPLETED
+    assert {item: outcome.reason for item, outcome in result.failed.items()} == {
         3: EndReason.EXCEPTION,
         5: EndReason.SIGNAL,
         7: EndReason.TIME_LIMIT,
         9: EndReason.EXCEPTION,
         12: EndReason.MEMORY_LIMIT,
     }
-    assert sorted([*ran.failed, *ran.returned]) == list(range(15))
-    assert ran.files == ["11/left.txt"]
-    assert decode(ran.failed[3].error)["message"] == "on purpose"
+    assert sorted([*result.failed, *result.returned]) == list(range(15))
+    assert result.files == ["11/left.txt"]
+    assert decode(result.failed[3].error)["message"] == "on purpose"
 
 
 def wait_a_little(item: int) -> int:
@@ -387,11 +397,11 @@ async def test_what_is_done_is_told_while_an_item_takes_long(walled: Shop) -> No
     """Also by an interpreter that has served a single call before."""
     await walled.run(call_of(wait_a_little, 1))
     running = asyncio.create_task(walled.run(items_of(wait_a_little, range(100))))
-    while not (told := [event for event in walled.told if isinstance(event, ItemsEnded)]):
+    while not (events := [event for event in walled.told if isinstance(event, ItemsEnded)]):
         await asyncio.sleep(0.01)
-    assert told[0].returned[-1].end == 99
-    ran = await running
-    assert len(ran.returned) == 100
+    assert events[0].returned[-1].end == 99
+    result = await running
+    assert len(result.returned) == 100
 
 
 def write_deep() -> None:
@@ -413,16 +423,16 @@ async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_
     calls = [await walled.run(call_of(write_deep, folder=blob), inputs) for _ in range(2)]
     grant = items_of(write_deep_item, range(3))
     spec = replace(grant.spec, folder=blob)
-    mapped = await walled.run(replace(grant, spec=spec), inputs)
+    result = await walled.run(replace(grant, spec=spec), inputs)
 
-    assert [ran.ended.reason for ran in calls] == [EndReason.COMPLETED] * 2
-    assert [ran.files for ran in calls] == [["deep/result"]] * 2
-    assert sorted(mapped.files) == [f"{item}/deep/result" for item in range(3)], "each finds it"
+    assert [call.ended.reason for call in calls] == [EndReason.COMPLETED] * 2
+    assert [call.files for call in calls] == [["deep/result"]] * 2
+    assert sorted(result.files) == [f"{item}/deep/result" for item in range(3)], "each finds it"
 
 
 async def test_idle_ones_go_when_their_time_is_over(bwrap: Driver, tmp_path: Path) -> None:
     shop = Shop(bwrap, tmp_path, WarmSettings(idle_seconds=0.2))
-    ran = await shop.run(call_of(count))
+    result = await shop.run(call_of(count))
     assert len(shop.pool.now()) == 1
     assert shop.pool.now()[0].memory_bytes > MIB
 
@@ -430,7 +440,7 @@ async def test_idle_ones_go_when_their_time_is_over(bwrap: Driver, tmp_path: Pat
 
     assert shop.pool.now() == ()
     assert shop.held == []
-    assert not _sandboxes(), ran
+    assert not _sandboxes(), result
     await shop.pool.close()
 
 
@@ -448,8 +458,8 @@ async def test_a_run_that_continues_after_its_end_is_killed_and_not_charged(
     shop = Shop(bwrap, tmp_path, WarmSettings(look_seconds=0.5))
     await shop.run(call_of(goes_on))
     await asyncio.sleep(0.6)
-    again = await shop.run(call_of(goes_on))
-    assert again.ended.cpu_seconds < again.ended.run_seconds + 0.1
+    second_result = await shop.run(call_of(goes_on))
+    assert second_result.ended.cpu_seconds < second_result.ended.run_seconds + 0.1
     async with asyncio.timeout(10):
         while shop.pool.now() or _sandboxes():
             await asyncio.sleep(0.05)
@@ -506,9 +516,9 @@ async def test_one_that_is_called_back_ends_as_that(walled: Shop) -> None:
     running = asyncio.create_task(walled.run(call_of(behave, "sleep")))
     await _until(lambda: bool(walled.told))
     walled.recall.ask(EndReason.RECLAIMED, 5.0)
-    ran = await running
+    result = await running
 
-    assert ran.ended.reason is EndReason.RECLAIMED
+    assert result.ended.reason is EndReason.RECLAIMED
     assert walled.pool.now() == ()
 
 
@@ -520,21 +530,21 @@ def leave_two() -> None:
 async def test_files_are_taken_once_if_it_is_called_back_meanwhile(
     walled: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken, read = threading.Event(), collecting._content
+    collected, read = threading.Event(), collecting._content
 
     def slowly(descriptor: int, size: int) -> Iterator[bytes]:
         for data in read(descriptor, size):
-            taken.set()
+            collected.set()
             time.sleep(0.2)
             yield data
 
     monkeypatch.setattr(collecting, "_content", slowly)
     running = asyncio.create_task(walled.run(call_of(leave_two)))
-    await asyncio.to_thread(taken.wait, 20)
+    await asyncio.to_thread(collected.wait, 20)
     walled.recall.ask(EndReason.RECLAIMED, 5.0)
-    ran = await running
+    result = await running
 
-    assert ran.files == ["a", "b"]
+    assert result.files == ["a", "b"]
     outbox = walled.outboxes[-1]
     for parcel in outbox.parcels:
         content = outbox.read(parcel, 0, parcel.blob.size_bytes)
@@ -569,7 +579,7 @@ def _bwraps() -> set[int]:
 def _started() -> dict[int, str]:
     """The processes that this one and those below it have started, and their names."""
     names = {}
-    for each in psutil.Process().children(recursive=True):
+    for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # it has just ended
-            names[each.pid] = each.name()
+            names[child.pid] = child.name()
     return names

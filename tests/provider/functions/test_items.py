@@ -38,7 +38,7 @@ RECALLED = RunOutcome(EndReason.RECLAIMED, "")
 
 
 @pytest.mark.parametrize(
-    ("ended", "recalled", "is_item_known", "can_go_on", "expected"),
+    ("end_reason", "recalled", "is_item_known", "can_go_on", "expected"),
     [
         (EndReason.SIGNAL, None, True, True, Blame.ITEM),
         (EndReason.SIGNAL, None, True, False, Blame.ITEM),
@@ -53,14 +53,14 @@ RECALLED = RunOutcome(EndReason.RECLAIMED, "")
     ],
 )
 def test_end_reasons_have_a_fault(
-    ended: EndReason,
+    end_reason: EndReason,
     recalled: RunOutcome | None,
     is_item_known: bool,
     can_go_on: bool,
     expected: Blame,
 ) -> None:
-    told = assign_blame(ended, recalled, is_item_known=is_item_known, can_go_on=can_go_on)
-    assert told is expected
+    blame = assign_blame(end_reason, recalled, is_item_known=is_item_known, can_go_on=can_go_on)
+    assert blame is expected
 
 
 def exits_at_two(item: int) -> int:
@@ -71,10 +71,12 @@ def exits_at_two(item: int) -> int:
 
 
 async def test_the_call_that_breaks_an_interpreter_is_blamed(walled: Shop) -> None:
-    ran = await walled.run(items_of(exits_at_two, range(4)))
+    result = await walled.run(items_of(exits_at_two, range(4)))
 
-    assert ran.returned == {0: 0, 1: 1, 3: 3}
-    assert {item: one.reason for item, one in ran.failed.items()} == {2: EndReason.EXIT_STATUS}
+    assert result.returned == {0: 0, 1: 1, 3: 3}
+    assert {item: outcome.reason for item, outcome in result.failed.items()} == {
+        2: EndReason.EXIT_STATUS
+    }
 
 
 def leaves_a_file(item: int) -> int:
@@ -100,12 +102,14 @@ def slow_taking(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("slow_taking")
 async def test_with_care_the_next_begins_when_the_one_before_has_its_outcome(walled: Shop) -> None:
     careful = replace(LIMITS, run_seconds=0.9)
-    ran = await walled.run(items_of(leaves_a_file, range(6), limits=careful))
+    result = await walled.run(items_of(leaves_a_file, range(6), limits=careful))
 
-    assert sorted(ran.returned) == [0, 1, 2, 4, 5]
-    assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
-    assert ran.text.split() == " ".join(f"item {item}" for item in range(6)).split()
-    assert sorted(ran.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
+    assert sorted(result.returned) == [0, 1, 2, 4, 5]
+    assert {item: outcome.reason for item, outcome in result.failed.items()} == {
+        3: EndReason.EXIT_STATUS
+    }
+    assert result.text.split() == " ".join(f"item {item}" for item in range(6)).split()
+    assert sorted(result.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
 
 
 def leaves_a_file_slowly(item: int) -> int:
@@ -116,12 +120,14 @@ def leaves_a_file_slowly(item: int) -> int:
 @pytest.mark.usefixtures("slow_taking")
 async def test_outcomes_before_the_end_count(walled: Shop) -> None:
     """Also what nobody had heard yet when the interpreter ended; its files are still there."""
-    ran = await walled.run(items_of(leaves_a_file_slowly, range(6)))
+    result = await walled.run(items_of(leaves_a_file_slowly, range(6)))
 
-    assert sorted(ran.returned) == [0, 1, 2, 4, 5]
-    assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
-    assert sorted(ran.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
-    assert [ran.text.count(f"item {item}") for item in (0, 1, 2, 4, 5)] == [1] * 5
+    assert sorted(result.returned) == [0, 1, 2, 4, 5]
+    assert {item: outcome.reason for item, outcome in result.failed.items()} == {
+        3: EndReason.EXIT_STATUS
+    }
+    assert sorted(result.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
+    assert [result.text.count(f"item {item}") for item in (0, 1, 2, 4, 5)] == [1] * 5
 
 
 class Unloadable:
@@ -133,15 +139,15 @@ async def test_load_errors_of_a_function_are_reported_once_in_full(walled: Shop)
     grant = items_of(len, range(2_000), (0, 900), (1_000, 2_000))
     assert isinstance(grant.spec, FunctionSpec)
     code = Value(pickle.dumps(Unloadable()))
-    ran = await walled.run(replace(grant, spec=replace(grant.spec, code=code)))
+    result = await walled.run(replace(grant, spec=replace(grant.spec, code=code)))
 
-    assert sorted(ran.failed) == [*range(900), *range(1_000, 2_000)]
-    whole = [item for item, one in ran.failed.items() if len(one.error) > 1_000]
-    assert whole == [0, 1_000]
-    short = decode(ran.failed[7].error)
+    assert sorted(result.failed) == [*range(900), *range(1_000, 2_000)]
+    full_errors = [item for item, outcome in result.failed.items() if len(outcome.error) > 1_000]
+    assert full_errors == [0, 1_000]
+    short = decode(result.failed[7].error)
     assert short["type"] == "ValueError" and short["message"].startswith("no no")
-    assert {one.detail for one in ran.failed.values()} == {ran.failed[0].detail}
-    assert ran.failed[0].last_lines.startswith("ValueError: no no")
+    assert {outcome.detail for outcome in result.failed.values()} == {result.failed[0].detail}
+    assert result.failed[0].last_lines.startswith("ValueError: no no")
 
 
 def hundred_kilobytes(_: int) -> bytes:
@@ -155,8 +161,8 @@ async def test_what_the_server_does_not_take_waits_inside(
     monkeypatch.setattr(unsent_results, "MOST_BYTES", MIB)
     running = asyncio.create_task(walled.run(items_of(hundred_kilobytes, range(60))))
     await asyncio.wait([running], timeout=1.0)
-    told = [event for event in walled.told if isinstance(event, ItemsEnded)]
-    assert sum(map(unsent_results.carried_bytes, told)) < 2 * MIB
+    events = [event for event in walled.told if isinstance(event, ItemsEnded)]
+    assert sum(map(unsent_results.carried_bytes, events)) < 2 * MIB
     while not running.done():
         for event in walled.told[:]:
             walled.told.remove(event)
@@ -177,8 +183,8 @@ async def test_cancelling_an_array_does_not_wait_for_the_server(
             await asyncio.sleep(0.01)
     walled.recall.ask(EndReason.RECLAIMED, 0.1)
     async with asyncio.timeout(8):
-        ran = await running
-    assert ran.ended.reason is EndReason.RECLAIMED
+        result = await running
+    assert result.ended.reason is EndReason.RECLAIMED
 
 
 async def test_accepted_results_free_space(
@@ -189,28 +195,35 @@ async def test_accepted_results_free_space(
     async with providing(server, tmp_path):
         await server.offer(grant)
         finished = await server.outcome(grant.attempt_id)
-    parts = [one for one in server.reports if isinstance(one, ItemsDone)]
+    parts = [report for report in server.reports if isinstance(report, ItemsDone)]
     assert finished.reason is EndReason.COMPLETED
-    assert sum(one.end - one.start for part in parts for one in part.returned) == 10
+    assert (
+        sum(
+            run_of_items.end - run_of_items.start
+            for part in parts
+            for run_of_items in part.returned
+        )
+        == 10
+    )
 
 
 def test_an_item_is_answered_before_the_next_begins() -> None:
     """By what runs inside, though others wait until more have gathered."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        answers = _Answers(theirs.fileno(), plain_values)
-        answers.begin(is_careful=False, flush_seconds=0.3)
-        answers.start_item(7)
-        answers.busy.set()
-        told = ours.recv(HEADER.size + AT.size, socket.MSG_WAITALL)
-        answers.busy.clear()
-        answers.returned(7, time.perf_counter(), b"value")
+    provider_end, sandbox_end = socket.socketpair()
+    with provider_end, sandbox_end:
+        item_answers = _Answers(sandbox_end.fileno(), plain_values)
+        item_answers.begin(is_careful=False, flush_seconds=0.3)
+        item_answers.start_item(7)
+        item_answers.busy.set()
+        message = provider_end.recv(HEADER.size + AT.size, socket.MSG_WAITALL)
+        item_answers.busy.clear()
+        item_answers.returned(7, time.perf_counter(), b"value")
 
-        ours.setblocking(False)
-        answered = ours.recv(1000)
-        assert told == HEADER.pack(b"A", AT.size) + AT.pack(7)
-        assert answered[:1] == b"V"
-        assert ANSWER.unpack_from(answered, HEADER.size)[2] == 7
+        provider_end.setblocking(False)
+        answer_bytes = provider_end.recv(1000)
+        assert message == HEADER.pack(b"A", AT.size) + AT.pack(7)
+        assert answer_bytes[:1] == b"V"
+        assert ANSWER.unpack_from(answer_bytes, HEADER.size)[2] == 7
 
 
 def complains(item: int) -> int:
@@ -223,12 +236,12 @@ def complains(item: int) -> int:
 
 
 async def test_a_failed_item_has_the_end_of_its_own_stderr(walled: Shop) -> None:
-    ran = await walled.run(items_of(complains, range(6)))
-    assert sorted(ran.returned) == [0, 1, 4, 5]
-    assert ran.failed[2].last_lines == "item 2 complains\nValueError: two"
-    assert ran.failed[2].detail == "", "it is in the clear in the database"
-    assert decode(ran.failed[2].error)["stderr"] == "item 2 complains\n"
-    assert ran.failed[3].last_lines == "item 3 complains", "once, though it ran twice"
+    result = await walled.run(items_of(complains, range(6)))
+    assert sorted(result.returned) == [0, 1, 4, 5]
+    assert result.failed[2].last_lines == "item 2 complains\nValueError: two"
+    assert result.failed[2].detail == "", "it is in the clear in the database"
+    assert decode(result.failed[2].error)["stderr"] == "item 2 complains\n"
+    assert result.failed[3].last_lines == "item 3 complains", "once, though it ran twice"
 
 
 def leaves_new_files(item: int) -> int:
@@ -241,9 +254,9 @@ def leaves_new_files(item: int) -> int:
 
 async def test_new_files_that_match_are_kept_of_a_call_and_of_each_item(walled: Shop) -> None:
     limits = replace(LIMITS, keep=("*.pt",))
-    ran = await walled.run(items_of(leaves_new_files, range(3), limits=limits))
-    assert sorted(ran.returned) == [0, 2]
-    assert sorted(ran.files) == ["0/same.pt", "1/same.pt", "2/same.pt"]
+    result = await walled.run(items_of(leaves_new_files, range(3), limits=limits))
+    assert sorted(result.returned) == [0, 2]
+    assert sorted(result.files) == ["0/same.pt", "1/same.pt", "2/same.pt"]
     for number in (5, 6):  # in the same warm interpreter
         called = await walled.run(replace(call_of(leaves_new_files, number), limits=limits))
         assert called.files == ["same.pt"]

@@ -32,7 +32,7 @@ async def test_calls_after_a_pause_are_all_sent(
     """One comes when the run has waited long enough, and one when that one is done."""
     grant = replace(call_of(doubled), items=[], linger_seconds=LINGER_SECONDS)
     feed = ItemFeed()
-    lend, left = walled.pool.lend, [1]
+    lend, pending = walled.pool.lend, [1]
 
     def add(item: int) -> None:
         inputs = item_file.pack([pickle.dumps((item,))])
@@ -42,8 +42,8 @@ async def test_calls_after_a_pause_are_all_sent(
     async def lend_until_the_next_comes(*parts: Any) -> AsyncIterator[Interpreter]:
         async with lend(*parts) as interpreter:
             yield interpreter
-        if left:
-            add(left.pop())
+        if pending:
+            add(pending.pop())
 
     def follow(event: Event) -> None:
         if isinstance(event, ItemsEnded) and event.returned[0].start == 1:
@@ -54,9 +54,9 @@ async def test_calls_after_a_pause_are_all_sent(
     add(0)
 
     async with asyncio.timeout(20):
-        ran = await walled.run(grant, feed=feed)
+        result = await walled.run(grant, feed=feed)
 
-    assert ran.returned == {0: 0, 1: 2, 2: 4}
+    assert result.returned == {0: 0, 1: 2, 2: 4}
 
 
 def broken(number: int) -> float:
@@ -75,9 +75,9 @@ async def test_an_error_is_reported_while_the_run_waits_for_more_calls(walled: S
 
     walled.hear = release
     async with asyncio.timeout(20):
-        ran = await walled.run(grant, feed=feed, outcome_seconds=60.0)
+        result = await walled.run(grant, feed=feed, outcome_seconds=60.0)
 
-    assert set(ran.failed) == {0}
+    assert set(result.failed) == {0}
 
 
 def said(number: int) -> int:
@@ -103,8 +103,8 @@ async def test_cancelled_calls_are_stopped_or_skipped_and_those_behind_them_run(
 
     walled.hear = cancel
     async with asyncio.timeout(20):
-        ran = await walled.run(grant, feed=feed)
+        result = await walled.run(grant, feed=feed)
 
-    assert (ran.returned, ran.failed) == ({3: 3}, {})
-    assert "call 1" not in ran.text and "call 2" not in ran.text
-    assert ran.ended.reason is EndReason.COMPLETED
+    assert (result.returned, result.failed) == ({3: 3}, {})
+    assert "call 1" not in result.text and "call 2" not in result.text
+    assert result.ended.reason is EndReason.COMPLETED

@@ -71,13 +71,13 @@ def items_of(
 ) -> Grant:
     """An array of calls, of which these ranges are to be done here, or all."""
     grant = call_of(function, limits=limits)
-    values = Value(item_file.pack([pickle.dumps((each,)) for each in inputs]))
+    values = Value(item_file.pack([pickle.dumps((value,)) for value in inputs]))
     assert isinstance(grant.spec, FunctionSpec)
     return replace(
         grant,
         spec=replace(grant.spec, inputs=values),
         items_total=len(inputs),
-        items=[ItemRange(*each) for each in ranges or ((0, len(inputs)),)],
+        items=[ItemRange(*bounds) for bounds in ranges or ((0, len(inputs)),)],
     )
 
 
@@ -91,19 +91,23 @@ def key(grant: Grant) -> WarmKey:
 class Ran:
     """What came of it."""
 
-    def __init__(self, outcome: RunOutcome, told: list[Event], text: str, files: list[str]) -> None:
+    def __init__(
+        self, outcome: RunOutcome, events: list[Event], text: str, files: list[str]
+    ) -> None:
         self.ended = outcome
         self.text = text
         self.files = files
-        ended = [event for event in told if isinstance(event, ItemsEnded)]
-        self.reports = len(ended)
+        item_events = [event for event in events if isinstance(event, ItemsEnded)]
+        self.reports = len(item_events)
         self.returned = {
-            one.start + index: decode(value)
-            for event in ended
-            for one in event.returned
-            for index, value in enumerate(item_file.unpack(one.values.data, one.end - one.start))
+            run_of_items.start + index: decode(value)
+            for event in item_events
+            for run_of_items in event.returned
+            for index, value in enumerate(
+                item_file.unpack(run_of_items.values.data, run_of_items.end - run_of_items.start)
+            )
         }
-        self.failed = {one.item: one for event in ended for one in event.outcomes}
+        self.failed = {outcome.item: outcome for event in item_events for outcome in event.outcomes}
 
     @property
     def value(self) -> Any:
@@ -148,11 +152,11 @@ class Shop:
         self.logs.append(log)
         self.outboxes.append(freight.outbox)
         self.backlogs.append(freight.backlog)
-        told: list[Event] = []
-        self.told = told
+        events: list[Event] = []
+        self.told = events
 
         def tell(event: Event) -> None:
-            told.append(event)
+            events.append(event)
             self.hear(event)
 
         parts = (
@@ -170,9 +174,11 @@ class Shop:
         await limited.close()
         log.flush()
         text = b"".join(piece.data for piece in spool.read(0, 10**6, 10**9)).decode()
-        files = [each.path for each in freight.outbox.parcels if each.role is OutputRole.OUTPUT]
-        return Ran(outcome, told, text, files)
+        files = [
+            parcel.path for parcel in freight.outbox.parcels if parcel.role is OutputRole.OUTPUT
+        ]
+        return Ran(outcome, events, text, files)
 
     async def timed(self, grant: Grant) -> tuple[Ran, float]:
-        began = time.monotonic()
-        return await self.run(grant), time.monotonic() - began
+        started = time.monotonic()
+        return await self.run(grant), time.monotonic() - started

@@ -62,10 +62,10 @@ def test_cards_have_the_labels_of_nvidias_exporter(metrics: ProviderMetrics) -> 
     assert value("potluck_gpu_temperature_celsius", **card) == 71
     assert value("potluck_gpu_memory_bytes", **card) == 24 * GIB
     assert value("potluck_gpu_in_use", **card) == 1
-    lost = {"UUID": "GPU-b", "modelName": "RTX 4090", "gpu": "1"}
-    assert value("potluck_gpu_health", **lost, health="lost") == 1
-    assert value("potluck_gpu_availability", **lost, availability="sick") == 1
-    assert value("potluck_gpu_power_watts", **lost) is None, "its driver does not say"
+    lost_labels = {"UUID": "GPU-b", "modelName": "RTX 4090", "gpu": "1"}
+    assert value("potluck_gpu_health", **lost_labels, health="lost") == 1
+    assert value("potluck_gpu_availability", **lost_labels, availability="sick") == 1
+    assert value("potluck_gpu_power_watts", **lost_labels) is None, "its driver does not say"
     assert b"cpu-1" not in metrics.render("").body, "a processor is no GPU"
 
 
@@ -115,17 +115,17 @@ class _SomeDriver:
 async def test_starts_are_timed_by_driver(
     metrics: ProviderMetrics, starts: bool, reason: EndReason, failures: int | None
 ) -> None:
-    told = asyncio.Event()
+    heard_event = asyncio.Event()
 
     async def started() -> None:
-        told.set()
+        heard_event.set()
 
     async def output(_: str, __: bytes) -> None: ...
 
     driver = cast(Driver, _SomeDriver(starts, reason))
     timed = TimedDriver(driver, "bwrap", "docker", metrics.observe_start)
     await timed.run(make_trial("a trial"), output, started)
-    assert told.is_set() == starts
+    assert heard_event.is_set() == starts
     value = metrics.registry.value
     count = value("potluck_provider_sandbox_start_seconds_count", driver="bwrap")
     assert count == (1 if starts else None)
@@ -137,16 +137,16 @@ async def test_it_listens_on_loopback_and_answers_to_local_names_only(
 ) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/metrics"
-    shown: list[bool] = []
+    refreshes: list[bool] = []
     async with (
-        serve_metrics(metrics, port, lambda: shown.append(True)),
+        serve_metrics(metrics, port, lambda: refreshes.append(True)),
         aiohttp.ClientSession() as session,
     ):
-        async with session.get(url) as answer:
-            assert answer.status == 200 and shown == [True]
-            assert "potluck_build_info" in await answer.text()
-        async with session.get(url, headers={"Host": "evil.example"}) as answer:
-            assert answer.status == 403 and shown == [True]
+        async with session.get(url) as response:
+            assert response.status == 200 and refreshes == [True]
+            assert "potluck_build_info" in await response.text()
+        async with session.get(url, headers={"Host": "evil.example"}) as response:
+            assert response.status == 403 and refreshes == [True]
         with pytest.raises(PortTaken, match=str(port)):
             async with serve_metrics(metrics, port, lambda: None):
                 pass

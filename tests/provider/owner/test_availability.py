@@ -54,7 +54,7 @@ def test_what_holds(terms: DeviceTerms, moment: Moment, expected: Availability) 
 
 def test_a_sentence_does_not_change_with_the_seconds() -> None:
     """Each change of it is told to the server at once."""
-    moments = [replace(NOON, unused_seconds=float(each)) for each in range(300)]
+    moments = [replace(NOON, unused_seconds=float(seconds)) for seconds in range(300)]
     assert len({availability(WHEN_IDLE, moment) for moment in moments}) == 1
     at_noon = availability(AT_NIGHT, NOON)
     later = availability(AT_NIGHT, replace(NOON, local=NOON.local.replace(minute=59, second=59)))
@@ -94,8 +94,12 @@ def test_a_grant_that_comes_too_late_is_refused_as_was_declared() -> None:
     assert declined and declined.reason is EndReason.DECLINED
     assert reclaimed and reclaimed.reason is EndReason.RECLAIMED
     assert refusal(DeviceTerms(), availability(DeviceTerms(), NOON)) is None
-    sick = refusal(reclaimable, availability(reclaimable, replace(NOON, health=Health.LOST)))
-    assert sick and "no longer responds" in sick.detail, "not that its owner wants it back"
+    sick_refusal = refusal(
+        reclaimable, availability(reclaimable, replace(NOON, health=Health.LOST))
+    )
+    assert sick_refusal and "no longer responds" in sick_refusal.detail, (
+        "not that its owner wants it back"
+    )
 
 
 def idle(*pids: int) -> Sample:
@@ -106,55 +110,55 @@ def busy(*pids: int) -> Sample:
     return Sample(utilisation_percent=80.0, pids=pids)
 
 
-def last_used(beside: ForeignUse) -> float | None:
-    return beside.last_used_at
+def last_used(foreign_use: ForeignUse) -> float | None:
+    return foreign_use.last_used_at
 
 
 def test_another_process_on_a_card_counts_as_use() -> None:
-    beside = ForeignUse(DeviceKind.GPU)
-    beside.note(idle(1), False, (), 0.0)
-    assert last_used(beside) is None, "who only lives there does not use it"
-    beside.note(busy(1, 7), False, (), 10.0)
-    assert last_used(beside) == 10.0
-    beside.note(idle(1, 7), False, (), 20.0)
-    assert last_used(beside) == 10.0
+    foreign_use = ForeignUse(DeviceKind.GPU)
+    foreign_use.note(idle(1), False, (), 0.0)
+    assert last_used(foreign_use) is None, "who only lives there does not use it"
+    foreign_use.note(busy(1, 7), False, (), 10.0)
+    assert last_used(foreign_use) == 10.0
+    foreign_use.note(idle(1, 7), False, (), 20.0)
+    assert last_used(foreign_use) == 10.0
 
 
 def test_work_of_our_own_tasks_is_not_foreign_use() -> None:
-    beside = ForeignUse(DeviceKind.GPU)
-    beside.note(idle(1), False, (), 0.0)
-    beside.note(busy(1, 7), True, (7, 8), 10.0)
-    assert last_used(beside) is None
+    foreign_use = ForeignUse(DeviceKind.GPU)
+    foreign_use.note(idle(1), False, (), 0.0)
+    foreign_use.note(busy(1, 7), True, (7, 8), 10.0)
+    assert last_used(foreign_use) is None
     # A game that is begun beside our work is noticed by its process.
-    beside.note(busy(1, 7, 9), True, (7, 8), 30.0)
-    assert last_used(beside) == 30.0
+    foreign_use.note(busy(1, 7, 9), True, (7, 8), 30.0)
+    assert last_used(foreign_use) == 30.0
 
 
 def test_an_open_notebook_that_works_beside_our_task_is_noticed() -> None:
-    beside = ForeignUse(DeviceKind.GPU)
-    beside.note(idle(1), False, (), 0.0)
-    beside.note(busy(1, 7), True, (7,), 10.0)
-    assert last_used(beside) is None, "it waits for its owner"
-    beside.note(busy(1, 7), True, (7,), 20.0, working={1})
-    assert last_used(beside) == 20.0
+    foreign_use = ForeignUse(DeviceKind.GPU)
+    foreign_use.note(idle(1), False, (), 0.0)
+    foreign_use.note(busy(1, 7), True, (7,), 10.0)
+    assert last_used(foreign_use) is None, "it waits for its owner"
+    foreign_use.note(busy(1, 7), True, (7,), 20.0, working={1})
+    assert last_used(foreign_use) == 20.0
 
 
 def test_processor_time_counts_as_work() -> None:
-    efforts, own = ProcessorTimes(), os.getpid()
-    assert efforts.working({own, 2**22 + 1}, 0.0) == set()
-    until = time.process_time() + 0.1
-    while time.process_time() < until:
+    efforts, own_pid = ProcessorTimes(), os.getpid()
+    assert efforts.working({own_pid, 2**22 + 1}, 0.0) == set()
+    busy_until = time.process_time() + 0.1
+    while time.process_time() < busy_until:
         pass
-    assert efforts.working({own, 2**22 + 1}, 0.5) == {own}
-    assert efforts.working({own}, 1000.0) == set()
+    assert efforts.working({own_pid, 2**22 + 1}, 0.5) == {own_pid}
+    assert efforts.working({own_pid}, 1000.0) == set()
 
 
 def test_without_names_of_processes_only_an_idle_card_tells() -> None:
-    beside = ForeignUse(DeviceKind.GPU)
-    beside.note(Sample(utilisation_percent=90.0), True, (), 0.0)
-    assert last_used(beside) is None, "that may be our own"
-    beside.note(Sample(utilisation_percent=90.0), False, (), 2.0)
-    assert last_used(beside) == 2.0
+    foreign_use = ForeignUse(DeviceKind.GPU)
+    foreign_use.note(Sample(utilisation_percent=90.0), True, (), 0.0)
+    assert last_used(foreign_use) is None, "that may be our own"
+    foreign_use.note(Sample(utilisation_percent=90.0), False, (), 2.0)
+    assert last_used(foreign_use) == 2.0
     quiet = ForeignUse(DeviceKind.CPU)
     quiet.note(Sample(utilisation_percent=20.0), False, (), 0.0)
     assert last_used(quiet) is None, "a desktop keeps a processor that busy"

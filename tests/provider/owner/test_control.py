@@ -41,15 +41,15 @@ def directory(
     """A Unix socket, one with a path longer than sockets may have, and a port with a token."""
     if request.param == "port":
         monkeypatch.setattr(socket_path, "has_sockets", lambda _: False)
-    made = tmp_path / ("d" * 150 if request.param == "long" else "data")
-    made.mkdir()
-    return made
+    data_directory = tmp_path / ("d" * 150 if request.param == "long" else "data")
+    data_directory.mkdir()
+    return data_directory
 
 
 async def test_each_answer_comes_to_who_asked(directory: Path) -> None:
     async with listening(directory, echo):
-        answers = await asyncio.to_thread(list, ask(directory, Reclaim(("GPU-1", "GPU-2"))))
-        assert answers == [CommandRefused("Reclaim"), CommandRefused("GPU-1,GPU-2"), InEffect()]
+        responses = await asyncio.to_thread(list, ask(directory, Reclaim(("GPU-1", "GPU-2"))))
+        assert responses == [CommandRefused("Reclaim"), CommandRefused("GPU-1,GPU-2"), InEffect()]
         assert await asyncio.to_thread(ask_once, directory, ShowStatus()) == InEffect()
     with pytest.raises(NotRunning, match="No provider runs"):
         ask_once(directory, ShowStatus())
@@ -71,8 +71,8 @@ async def test_only_its_owner_can_open_it(directory: Path, monkeypatch: pytest.M
     umask = os.umask(0)
     try:
         async with listening(directory, echo):
-            (left,) = directory.iterdir()
-            assert stat.S_IMODE(left.stat().st_mode) == 0o600
+            (socket_file,) = directory.iterdir()
+            assert stat.S_IMODE(socket_file.stat().st_mode) == 0o600
             assert os.umask(0) == 0, "as it was"
     finally:
         os.umask(umask)
@@ -93,57 +93,57 @@ async def test_requests_without_the_token_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket_path, "has_sockets", lambda _: False)
-    heard: list[Request] = []
+    requests: list[Request] = []
 
     async def note(request: Request) -> AsyncGenerator[Answer]:
-        heard.append(request)
+        requests.append(request)
         yield InEffect()
 
     async with listening(tmp_path, note):
-        known = msgspec.json.decode(
+        endpoint = msgspec.json.decode(
             socket_path.port_path(tmp_path).read_bytes(), type=socket_path.Port
         )
-        for said in (b"wrong\n", b"\n", known.token.encode()[:-1] + b"\n"):
-            reader, writer = await asyncio.open_connection(socket_path.LOOPBACK, known.port)
-            writer.write(said + msgspec.json.encode(Drain()) + b"\n")
+        for first_line in (b"wrong\n", b"\n", endpoint.token.encode()[:-1] + b"\n"):
+            reader, writer = await asyncio.open_connection(socket_path.LOOPBACK, endpoint.port)
+            writer.write(first_line + msgspec.json.encode(Drain()) + b"\n")
             writer.write_eof()
             assert await reader.read() == b""
             writer.close()
-    assert heard == []
+    assert requests == []
 
 
 async def test_unknown_commands_are_refused_and_others_still_served(tmp_path: Path) -> None:
     async with listening(tmp_path, echo):
-        for said in (b'{"ask":"dance"}\n', b"\xff\n", b"x" * 100_000):
+        for line in (b'{"ask":"dance"}\n', b"\xff\n", b"x" * 100_000):
             connection, _ = socket_path.connect(tmp_path, 5)
             with connection:
-                await asyncio.to_thread(connection.sendall, said)
+                await asyncio.to_thread(connection.sendall, line)
                 connection.shutdown(socket.SHUT_WR)
-                answer = await asyncio.to_thread(_all_of, connection)
-            assert answer == b"" or b"different versions" in answer
+                response = await asyncio.to_thread(_all_of, connection)
+            assert response == b"" or b"different versions" in response
         assert await asyncio.to_thread(ask_once, tmp_path, ShowStatus()) == InEffect()
 
 
 async def test_closed_connections_undo_nothing_and_open_ones_get_the_last_answer(
     tmp_path: Path,
 ) -> None:
-    carried_out, asked = asyncio.Event(), asyncio.Event()
+    carried_out, asked_event = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> AsyncGenerator[Answer]:
-        asked.set()
+        asked_event.set()
         for _ in range(3):
             yield CommandRefused("not yet")
         await carried_out.wait()
         yield InEffect()
 
     async with listening(tmp_path, slow):
-        gone, _ = socket_path.connect(tmp_path, 5)
-        gone.sendall(msgspec.json.encode(Drain()) + b"\n")
-        await asked.wait()
-        gone.close()
-        asked.clear()
+        closed_connection, _ = socket_path.connect(tmp_path, 5)
+        closed_connection.sendall(msgspec.json.encode(Drain()) + b"\n")
+        await asked_event.wait()
+        closed_connection.close()
+        asked_event.clear()
         waiting = asyncio.create_task(asyncio.to_thread(ask_once, tmp_path, Drain()))
-        await asked.wait()
+        await asked_event.wait()
         carried_out.set()
     assert await waiting == InEffect()
 

@@ -55,7 +55,7 @@ def test_it_is_open_when_it_says_so(
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "sentence"),
     [
         ("someday", "'someday'"),
         ("mon-fry 8-9", "'fry'"),
@@ -70,11 +70,11 @@ def test_it_is_open_when_it_says_so(
         ("\u0661\u0662-13", "'\u0661\u0662-13'"),
     ],
 )
-def test_invalid_hours_are_refused_with_an_example(text: str, named: str) -> None:
-    with pytest.raises(InvalidInput, match="hours") as caught:
+def test_invalid_hours_are_refused_with_an_example(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match="hours") as error_info:
         parse_hours(text)
-    assert named in caught.value.detail
-    assert "mon-fri 18:00-08:00" in caught.value.hint
+    assert sentence in error_info.value.detail
+    assert "mon-fri 18:00-08:00" in error_info.value.hint
 
 
 def test_the_next_change_is_by_the_clock_on_the_wall() -> None:
@@ -110,7 +110,7 @@ def test_between_now_and_the_next_change_nothing_changes(parts: list[str], minut
     assert end > now
     assert later is None or is_open(week, later) is not is_open(week, now)
     step = max((end - now) // 50, timedelta(minutes=1))
-    moments = [now + step * each for each in range(50) if now + step * each < end]
+    moments = [now + step * number for number in range(50) if now + step * number < end]
     assert {is_open(week, moment) for moment in moments} == {is_open(week, now)}
 
 
@@ -120,8 +120,8 @@ def test_a_part_opens_no_less_in_company(parts: list[str]) -> None:
     """What each part opens is open in all of them together, and nothing else is."""
     together = parse_hours(", ".join(parts))
     alone = [parse_hours(part) for part in parts]
-    for moment in (MONDAY + timedelta(minutes=each) for each in range(0, 7 * 1440, 97)):
-        assert is_open(together, moment) is any(is_open(one, moment) for one in alone)
+    for moment in (MONDAY + timedelta(minutes=number) for number in range(0, 7 * 1440, 97)):
+        assert is_open(together, moment) is any(is_open(part, moment) for part in alone)
 
 
 @settings(deadline=None)

@@ -54,7 +54,7 @@ class Owner:
         self.beats, self.offer, self.sampler = ChangeCounter(), ChangeCounter(), RecordedSampler()
         self.seen = Observations((CARD,), self.sampler)
         self.bandwidths: list[int | None] = []
-        doings = ProviderHooks(
+        hooks = ProviderHooks(
             lambda: self.busy,
             lambda: self.busy,
             self._tell,
@@ -63,7 +63,7 @@ class Owner:
             self.offer,
             self.bandwidths.append,
         )
-        self.watch = AvailabilityDuty((CARD,), self.rules, self.seen, doings)
+        self.watch = AvailabilityDuty((CARD,), self.rules, self.seen, hooks)
 
     def _tell(self, events: list[Event]) -> bool:
         self.events += events
@@ -83,8 +83,8 @@ class Owner:
         return status.availability
 
 
-def closed(why: str) -> DevicesClosed:
-    detail = f"The device takes no new work now. {why}"
+def closed(reason: str) -> DevicesClosed:
+    detail = f"The device takes no new work now. {reason}"
     return DevicesClosed({"GPU-1": GrantRefusal(EndReason.DECLINED, detail)})
 
 
@@ -127,8 +127,8 @@ def test_a_file_that_is_wrong_from_the_start_offers_nothing(tmp_path: Path) -> N
 def test_the_file_is_read_only_when_its_outside_has_changed(owner: Owner) -> None:
     assert not owner.rules.reread_if_changed()
     owner.path.write_text("paused = true\n")
-    looks = [owner.rules.reread_if_changed() for _ in range(3)]
-    assert looks == [False, True, False]
+    rereads = [owner.rules.reread_if_changed() for _ in range(3)]
+    assert rereads == [False, True, False]
     owner.path.unlink()
     assert [owner.rules.reread_if_changed() for _ in range(2)] == [False, True]
     assert not owner.rules.terms["GPU-1"].is_paused
@@ -161,8 +161,8 @@ def test_missing_devices_are_reported_and_the_rest_holds(owner: Owner) -> None:
 def test_options_that_the_file_overrides_are_reported(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     (tmp_path / "provider.toml").write_text("price = 2\ncores = 4\n")
-    given = replace(settings, price_micro_per_hour=1, cores=4, disk_bytes=2**30)
-    assert OwnerRules(tmp_path / "provider.toml", given).overridden() == ["--price"]
+    overridden = replace(settings, price_micro_per_hour=1, cores=4, disk_bytes=2**30)
+    assert OwnerRules(tmp_path / "provider.toml", overridden).overridden() == ["--price"]
     assert OwnerRules(tmp_path / "provider.toml", settings).overridden() == []
     open_to_all = replace(settings, unsafe_no_sandbox=True, share_between_accounts=True)
     assert OwnerRules(tmp_path / "provider.toml", open_to_all).overridden() == []
@@ -189,9 +189,9 @@ def test_options_that_the_file_overrides_are_reported(tmp_path: Path) -> None:
 )
 def test_tasks_that_the_owner_refuses_do_not_run(owner: Owner, text: str, runs: bool) -> None:
     owner.write(text)
-    grant, elsewhere = a_grant(device="GPU-1"), a_grant(device="another")
+    grant, other_grant = a_grant(device="GPU-1"), a_grant(device="another")
     assert (owner.rules.may_run(OWNER, grant) is None) is runs
-    assert owner.rules.may_run(OWNER, elsewhere) is None
+    assert owner.rules.may_run(OWNER, other_grant) is None
     # What an owner says of wallets, he says of others.
     assert (owner.rules.may_run(ACCOUNT, grant) is None) is (runs or "0x" in text)
 
@@ -214,7 +214,7 @@ async def test_owners_who_use_a_card_get_it_back_if_declared(owner: Owner) -> No
     assert owner.watch.statuses()[0].others == 1
     owner.events.clear()
     owner.write("idle_minutes = 5\n")
-    assert not [each for each in owner.events if isinstance(each, DevicesWanted)]
+    assert not [event for event in owner.events if isinstance(event, DevicesWanted)]
 
 
 async def test_a_drained_node_takes_nothing(owner: Owner) -> None:
@@ -232,40 +232,40 @@ def wishes_of(owner: Owner, drained: list[str] | None = None) -> RemoteRequests:
     return RemoteRequests(directory, lambda: NodeId("node_1"), owner.watch, drain, owner.beats)
 
 
-async def carried_out(wishes: RemoteRequests, number: int) -> None:
-    running = asyncio.create_task(wishes.run())
+async def carried_out(requests: RemoteRequests, number: int) -> None:
+    running = asyncio.create_task(requests.run())
     try:
         async with asyncio.timeout(10):
-            while wishes.number() < number:
+            while requests.number() < number:
                 await asyncio.sleep(0.005)
     finally:
         running.cancel()
 
 
 async def test_wishes_are_carried_out_in_order_and_once_over_restarts(owner: Owner) -> None:
-    wishes, drained = wishes_of(owner), list[str]()
-    told = [
+    requests, drained = wishes_of(owner), list[str]()
+    sent_requests = [
         Wish(4, TermsChange(price_micro_per_hour=5_000_000)),
         Wish(3, TermsChange(price_micro_per_hour=4_000_000, is_paused=True)),
     ]
-    wishes.hear(told)
-    await carried_out(wishes, 4)
+    requests.hear(sent_requests)
+    await carried_out(requests, 4)
     assert owner.rules.terms["GPU-1"].price_micro_per_hour == 5_000_000
     assert owner.path.read_text() == 'price = "5"\npaused = true\n'
     assert not owner.beats.is_known, "the next heartbeat says so at once"
-    again = wishes_of(owner, drained)
-    assert again.number() == 4
-    again.hear([*told, Wish(5, order=OwnerOrder(Order.DRAIN))])
+    restarted = wishes_of(owner, drained)
+    assert restarted.number() == 4
+    restarted.hear([*sent_requests, Wish(5, order=OwnerOrder(Order.DRAIN))])
     owner.write("price = 1\n")
-    await carried_out(again, 5)
+    await carried_out(restarted, 5)
     assert owner.path.read_text() == "price = 1\n", "what was done is not done again"
     assert drained == ["drained"]
 
 
 async def test_an_order_to_reclaim_pauses_and_calls_back(owner: Owner) -> None:
-    wishes = wishes_of(owner)
-    wishes.hear([Wish(1, order=OwnerOrder(Order.RECLAIM, ("GPU-1",)))])
-    await carried_out(wishes, 1)
+    requests = wishes_of(owner)
+    requests.hear([Wish(1, order=OwnerOrder(Order.RECLAIM, ("GPU-1",)))])
+    await carried_out(requests, 1)
     assert owner.availability() is Availability.PAUSED
     assert owner.events[-1] == DevicesWanted({"GPU-1": 30.0}, EndReason.RECLAIMED)
     assert owner.path.read_text() == "[device.GPU-1]\npaused = true\n"
@@ -274,9 +274,9 @@ async def test_an_order_to_reclaim_pauses_and_calls_back(owner: Owner) -> None:
 async def test_a_wish_holds_also_while_the_file_is_wrong(owner: Owner) -> None:
     owner.write("price = 2\n")
     owner.write("prise = 2\n")
-    wishes = wishes_of(owner)
-    wishes.hear([Wish(1, TermsChange(is_paused=True))])
-    await carried_out(wishes, 1)
+    requests = wishes_of(owner)
+    requests.hear([Wish(1, TermsChange(is_paused=True))])
+    await carried_out(requests, 1)
     assert owner.availability() is Availability.PAUSED
     assert owner.path.read_text() == "prise = 2\n"
     # And over a crash: the server does not say it again.
@@ -293,16 +293,16 @@ async def test_an_unwritten_owner_request_survives_a_crash_and_is_reported(
     owner: Owner, tmp_path: Path
 ) -> None:
     owner.path.symlink_to(tmp_path / "unmounted" / "provider.toml")
-    wishes = wishes_of(owner)
-    wishes.hear([Wish(1, TermsChange(is_paused=True, price_micro_per_hour=None))])
-    await carried_out(wishes, 1)
-    again = Owner(owner.path.parent)
-    assert again.availability() is Availability.PAUSED
-    assert "are in effect" in again.rules.trouble()[0]
+    requests = wishes_of(owner)
+    requests.hear([Wish(1, TermsChange(is_paused=True, price_micro_per_hour=None))])
+    await carried_out(requests, 1)
+    restarted = Owner(owner.path.parent)
+    assert restarted.availability() is Availability.PAUSED
+    assert "are in effect" in restarted.rules.trouble()[0]
     (tmp_path / "unmounted").mkdir()
     (tmp_path / "unmounted" / "provider.toml").write_text("price = 3\n")
-    again.watch.reread()
-    assert again.rules.terms["GPU-1"].price_micro_per_hour == 0
+    restarted.watch.reread()
+    assert restarted.rules.terms["GPU-1"].price_micro_per_hour == 0
     assert (tmp_path / "unmounted" / "provider.toml").read_text() == "paused = true\n"
 
 
@@ -319,8 +319,8 @@ def test_a_device_is_freed_even_if_its_pause_cannot_be_saved(owner: Owner) -> No
 
 def test_later_terms_win_over_pending_writes(owner: Owner) -> None:
     owner.write("prise = 2\n")
-    kept = TermsChange(is_paused=False, price_micro_per_hour=5_000_000, fractions=2)
-    owner.watch.change(kept)
+    kept_change = TermsChange(is_paused=False, price_micro_per_hour=5_000_000, fractions=2)
+    owner.watch.change(kept_change)
     # It ends, its owner mends the file, and says otherwise by commands.
     owner.path.write_text("")
     for change in (
@@ -328,31 +328,31 @@ def test_later_terms_win_over_pending_writes(owner: Owner) -> None:
         TermsChange(devices=("GPU-1",), price_micro_per_hour=2_000_000),
     ):
         assert LocalTarget(owner.path.parent).change(change) is Effect.NEXT_START
-    again = Owner(owner.path.parent)
-    terms = again.rules.terms["GPU-1"]
+    restarted = Owner(owner.path.parent)
+    terms = restarted.rules.terms["GPU-1"]
     assert (terms.is_paused, terms.price_micro_per_hour, terms.fractions) == (True, 2_000_000, 2)
     assert not (owner.path.parent / "unwritten.json").exists()
 
 
 async def test_an_invalid_owner_request_is_harmless(owner: Owner) -> None:
-    wishes = wishes_of(owner)
-    wishes.hear([Wish(1, TermsChange(hours="someday")), Wish(2, TermsChange(is_paused=True))])
-    await carried_out(wishes, 2)
+    requests = wishes_of(owner)
+    requests.hear([Wish(1, TermsChange(hours="someday")), Wish(2, TermsChange(is_paused=True))])
+    await carried_out(requests, 2)
     assert owner.availability() is Availability.PAUSED
 
 
 async def test_told_wakes_who_waits_for_it() -> None:
-    told = ChangeCounter()
-    stale = asyncio.create_task(told.until_stale())
+    counter = ChangeCounter()
+    stale = asyncio.create_task(counter.until_stale())
     await asyncio.sleep(0)
-    told.change()
+    counter.change()
     await stale
-    known = asyncio.create_task(told.until_known())
+    waiting_task = asyncio.create_task(counter.until_known())
     await asyncio.sleep(0)
-    told.change()
-    assert not known.done()
-    told.acknowledge(1)
-    await known
-    assert not told.is_known
-    told.acknowledge(2)
-    assert told.is_known
+    counter.change()
+    assert not waiting_task.done()
+    counter.acknowledge(1)
+    await waiting_task
+    assert not counter.is_known
+    counter.acknowledge(2)
+    assert counter.is_known

@@ -38,7 +38,7 @@ def why_not(rules: OwnerRules, *hosts: str, size: int = GIB, is_own: bool = Fals
 
 
 @pytest.mark.parametrize(
-    ("text", "hosts", "own", "others"),
+    ("text", "hosts", "is_taken_of_owner", "others"),
     [
         ("", ("pypi.org",), True, False),
         ("", (), True, True),
@@ -52,11 +52,11 @@ def why_not(rules: OwnerRules, *hosts: str, size: int = GIB, is_own: bool = Fals
     ],
 )
 def test_a_grant_is_taken(
-    tmp_path: Path, text: str, hosts: tuple[str, ...], own: bool, others: bool
+    tmp_path: Path, text: str, hosts: tuple[str, ...], is_taken_of_owner: bool, others: bool
 ) -> None:
     rules = rules_of(tmp_path, text)
     assert rules.trouble() == ("", "")
-    assert (why_not(rules, *hosts, is_own=True) is None) is own
+    assert (why_not(rules, *hosts, is_own=True) is None) is is_taken_of_owner
     assert (why_not(rules, *hosts) is None) is others
 
 
@@ -124,15 +124,15 @@ def test_raw_includes_every_host_and_port_and_only_raw_includes_raw(tmp_path: Pa
 def test_raw_is_offered_as_open_where_it_does_not_work(tmp_path: Path, driver: str) -> None:
     rules = rules_of(tmp_path, 'network = ["raw"]')
     settings = settings_for("http://127.0.0.1:1", tmp_path)
-    described = NodeOffer(settings, [CPU], SandboxReport(driver), rules).describe()
-    assert described.devices[0].terms.network == ("*",)
-    assert described.sandbox.notes == ("network=raw acts as open: only the sandbox bwrap has it",)
+    description = NodeOffer(settings, [CPU], SandboxReport(driver), rules).describe()
+    assert description.devices[0].terms.network == ("*",)
+    assert description.sandbox.notes == ("network=raw acts as open: only the sandbox bwrap has it",)
 
 
 def test_raw_needs_passt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     rules = rules_of(tmp_path, 'network = ["raw"]')
     settings = settings_for("http://127.0.0.1:1", tmp_path)
-    described = NodeOffer(settings, [CPU], SandboxReport("bwrap"), rules).describe()
-    assert described.devices[0].terms.network == ("*",)
-    assert described.sandbox.notes == ("network=raw acts as open: passt is not installed",)
+    description = NodeOffer(settings, [CPU], SandboxReport("bwrap"), rules).describe()
+    assert description.devices[0].terms.network == ("*",)
+    assert description.sandbox.notes == ("network=raw acts as open: passt is not installed",)

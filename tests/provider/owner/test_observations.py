@@ -35,9 +35,9 @@ class Room(Sampler):
     async def _presence(self) -> Presence:
         return Presence(self.idle_seconds)
 
-    async def look(self, **said: Sample) -> dict[str, bool]:
+    async def look(self, **samples: Sample) -> dict[str, bool]:
         """Which devices somebody else is said to use just now."""
-        self.said = {"card": IDLE, "cpu": IDLE} | said
+        self.said = {"card": IDLE, "cpu": IDLE} | samples
         await self.seen.look(WHEN_IDLE, lambda: self.used)
         unused = {uuid: self.seen.unused_seconds(uuid) for uuid in self.said}
         return {uuid: seconds is not None and seconds < 5 for uuid, seconds in unused.items()}

@@ -47,12 +47,16 @@ class Owner:
     def begin(self) -> None:
         """A provider's life; if the last one was killed, the cards are as it left them."""
         limits = self.cards.limits
-        found = {uuid: replace(CARD, power_watts=limits[uuid]) for uuid in limits}
-        self.power = PowerCaps(self.cards, self.announced.append, found, self.directory)
+        found_devices = {uuid: replace(CARD, power_watts=limits[uuid]) for uuid in limits}
+        self.power = PowerCaps(self.cards, self.announced.append, found_devices, self.directory)
 
     @property
     def refused(self) -> list[str]:
-        return [each.detail for each in self.announced if isinstance(each, PowerRefused)]
+        return [
+            announcement.detail
+            for announcement in self.announced
+            if isinstance(announcement, PowerRefused)
+        ]
 
 
 @pytest.fixture

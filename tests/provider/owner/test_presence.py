@@ -34,16 +34,16 @@ IdleSinceHint={since}
 
 
 def test_a_desktop_says_since_when_it_is_idle() -> None:
-    said = SESSIONS.format(since=int((NOW - 90) * 1e6))
-    assert session_idle(said, NOW) == pytest.approx(90)
-    in_use = said.replace("IdleHint=yes", "IdleHint=no")
+    output = SESSIONS.format(since=int((NOW - 90) * 1e6))
+    assert session_idle(output, NOW) == pytest.approx(90)
+    in_use = output.replace("IdleHint=yes", "IdleHint=no")
     assert session_idle(in_use, NOW) == 0.0
-    for nobody in (("Class=user", "Class=greeter"), ("State=online", "State=closing")):
-        assert session_idle(in_use.replace(*nobody), NOW) is None
+    for replacement in (("Class=user", "Class=greeter"), ("State=online", "State=closing")):
+        assert session_idle(in_use.replace(*replacement), NOW) is None
     # Terminals never call themselves idle; they are known from their files.
-    assert session_idle(said.split("\n\n")[0], NOW) is None
+    assert session_idle(output.split("\n\n")[0], NOW) is None
     assert session_idle("", NOW) is None
-    assert session_idle(said.replace("IdleSinceHint=1", "IdleSinceHint=n/a1"), NOW) is None
+    assert session_idle(output.replace("IdleSinceHint=1", "IdleSinceHint=n/a1"), NOW) is None
 
 
 async def test_loginctl_is_asked_and_may_fail(
@@ -71,11 +71,11 @@ async def test_loginctl_is_asked_and_may_fail(
 
 
 def test_a_mac_tells_in_nanoseconds() -> None:
-    shown = '    | |   "HIDIdleTime" = 12500000000\n'
-    assert presence._mac_idle(shown) == 12.5
+    output = '    | |   "HIDIdleTime" = 12500000000\n'
+    assert presence._mac_idle(output) == 12.5
     assert presence._mac_idle("") is None
 
 
 async def test_this_machine_can_be_asked() -> None:
-    found = await look()
-    assert (found.idle_seconds is None) is (found.through == ())
+    presence_now = await look()
+    assert (presence_now.idle_seconds is None) is (presence_now.through == ())

@@ -29,20 +29,20 @@ async def test_a_drain_is_known_to_be_carried_out_before_it_ends_the_provider(
     drained: list[int] = []
 
     def opened() -> RemoteRequests:
-        nothing = cast("AvailabilityDuty", None)  # neither of the two is about devices
+        no_duty = cast("AvailabilityDuty", None)  # neither of the two is about devices
         return RemoteRequests(
             tmp_path,
             lambda: NodeId("node_1"),
-            nothing,
-            lambda: drained.append(wishes.number()),
+            no_duty,
+            lambda: drained.append(requests.number()),
             ChangeCounter(),
         )
 
-    wishes = opened()
-    wishes.hear([Wish(9), Wish(7, order=OwnerOrder(Order.DRAIN))])
-    running = asyncio.create_task(wishes.run())
+    requests = opened()
+    requests.hear([Wish(9), Wish(7, order=OwnerOrder(Order.DRAIN))])
+    running = asyncio.create_task(requests.run())
     async with asyncio.timeout(5):
-        while wishes.number() < 9:
+        while requests.number() < 9:
             await asyncio.sleep(0.01)
     running.cancel()
     assert drained == [7]

@@ -13,8 +13,8 @@ WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
 
 
 def test_every_term_has_its_key() -> None:
-    said = {key.field for key in KEYS}
-    assert said == {field.name for field in fields(TermsChange)} - {"devices"}
+    known_fields = {key.field for key in KEYS}
+    assert known_fields == {field.name for field in fields(TermsChange)} - {"devices"}
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
@@ -50,7 +50,7 @@ def test_valid_texts(name: str, written: Written, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "written", "words"),
+    ("name", "written", "sentence"),
     [
         ("price", "-1", "not a number of credits"),
         ("price", True, "not a number of credits"),
@@ -72,11 +72,11 @@ def test_valid_texts(name: str, written: Written, value: object) -> None:
         ("sandbox", "a\x1b[2J", "There is no sandbox"),
     ],
 )
-def test_mistakes_are_reported(name: str, written: Written, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words) as told:
+def test_mistakes_are_reported(name: str, written: Written, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as error_info:
         key_named(name).parse(written)
-    assert name in told.value.detail
-    assert told.value.hint
+    assert name in error_info.value.detail
+    assert error_info.value.hint
 
 
 def test_the_guide_tells_every_key_and_its_example_is_good() -> None:
@@ -85,12 +85,12 @@ def test_the_guide_tells_every_key_and_its_example_is_good() -> None:
     missing = [key.name for key in KEYS if not any(f"`{key.name}`" in row for row in table)]
     assert not missing, f"docs/providing.md says nothing about {missing}"
     (example,) = [body for fence, body in code_blocks(page) if fence == "toml"]
-    said = read_text(example)
-    assert said.everywhere.price_micro_per_hour == 200_000
-    assert len(said.devices) == 1
+    terms_file = read_text(example)
+    assert terms_file.everywhere.price_micro_per_hour == 200_000
+    assert len(terms_file.devices) == 1
 
 
 def test_an_unknown_key_is_reported_with_the_valid_ones() -> None:
-    with pytest.raises(InvalidInput, match="prize") as told:
+    with pytest.raises(InvalidInput, match="prize") as error_info:
         key_named("prize")
-    assert "price" in told.value.hint
+    assert "price" in error_info.value.hint

@@ -81,7 +81,7 @@ def test_options_apply_where_the_file_sets_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "words"),
     [
         ("prise = 1", ["'prise'", "price"]),
         ("price = -1", ["price", "-1"]),
@@ -106,14 +106,14 @@ def test_options_apply_where_the_file_sets_nothing() -> None:
         (f"deny = {'[' * 5000}", ["TOML"]),
     ],
 )
-def test_mistakes_are_reported_with_an_example(tmp_path: Path, text: str, named: list[str]) -> None:
+def test_mistakes_are_reported_with_an_example(tmp_path: Path, text: str, words: list[str]) -> None:
     path = terms_file(tmp_path)
     path.write_text(text)
-    with pytest.raises(BadSettings) as caught:
+    with pytest.raises(BadSettings) as error_info:
         read_file(path)
-    told = f"{caught.value.detail} {caught.value.hint}"
-    assert str(path) in told
-    assert [word for word in named if word not in told] == []
+    message = f"{error_info.value.detail} {error_info.value.hint}"
+    assert str(path) in message
+    assert [word for word in words if word not in message] == []
     with pytest.raises(BadSettings):
         change_file(path, TermsChange(is_paused=True))
     assert path.read_text() == text, "what is wrong is the owner's to mend"
@@ -157,7 +157,7 @@ def test_a_change_keeps_comments_order_and_spelling(tmp_path: Path) -> None:
     ]
     assert path.read_text().splitlines() == lines
     assert mark_of(path) != before
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert [path.name for path in tmp_path.iterdir()] == [path.name]
 
 
 def test_all_means_all_and_one_means_one(tmp_path: Path) -> None:
@@ -178,13 +178,15 @@ def test_all_means_all_and_one_means_one(tmp_path: Path) -> None:
 
 
 def test_a_table_that_says_nothing_any_more_goes_unless_it_has_a_comment() -> None:
-    one, back = (TermsChange(devices=("GPU-1",), is_paused=said) for said in (True, None))
-    assert change_text("price = 1\n", back) == "price = 1\n"
-    for beginning in ("price = 1\n", '[device."GPU-2"]\nprice = 1\n'):
-        left = change_text(change_text(beginning, one), back)
-        assert read_text(left) == read_text(beginning) and "GPU-1" not in left
+    pause_change, reset_change = (
+        TermsChange(devices=("GPU-1",), is_paused=is_paused) for is_paused in (True, None)
+    )
+    assert change_text("price = 1\n", reset_change) == "price = 1\n"
+    for original in ("price = 1\n", '[device."GPU-2"]\nprice = 1\n'):
+        restored = change_text(change_text(original, pause_change), reset_change)
+        assert read_text(restored) == read_text(original) and "GPU-1" not in restored
     commented = '[device."GPU-1"]\n# mine\npaused = true\n'
-    assert "# mine" in change_text(commented, back)
+    assert "# mine" in change_text(commented, reset_change)
 
 
 def test_a_dangling_link_removes_nothing(tmp_path: Path) -> None:
@@ -266,9 +268,9 @@ def _as_it_says(change: TermsChange, uuid: str, terms: DeviceTerms) -> None:
     "text", ['device."GPU-1".price = 1\nprice = 2\n', 'device = {"GPU-1" = {price = 1}}\n']
 )
 def test_a_file_that_cannot_be_edited_stays_unchanged(text: str) -> None:
-    with pytest.raises(InvalidInput, match="a form that commands cannot edit") as caught:
+    with pytest.raises(InvalidInput, match="a form that commands cannot edit") as error_info:
         change_text(text, TermsChange(devices=("GPU-2",), price_micro_per_hour=0))
-    assert '[device."UUID"]' in caught.value.hint
+    assert '[device."UUID"]' in error_info.value.hint
     assert read_text(change_text(text, TermsChange(is_paused=True))).everywhere.is_paused
 
 

@@ -89,19 +89,19 @@ def hosting(
     if not as_root:
         need_ordinary_user()
     directory = state_directory or Path(tempfile.mkdtemp(prefix="potluck-sandbox-"))
-    nobody = nobody_for(as_root)
-    if nobody is not None:
-        os.chown(directory, nobody, nobody)
-    words = [sys.executable, "-m", "tests.provider.sandbox.host", kind, str(directory)]
+    nobody_uid = nobody_for(as_root)
+    if nobody_uid is not None:
+        os.chown(directory, nobody_uid, nobody_uid)
+    command = [sys.executable, "-m", "tests.provider.sandbox.host", kind, str(directory)]
     process = subprocess.Popen(
-        [*wrapper, *words, *([str(prefix)] if prefix else [])],
+        [*wrapper, *command, *([str(prefix)] if prefix else [])],
         cwd=REPOSITORY,
         env={"PATH": path, "HOST_SECRET": SECRET, "PYTHONPATH": "src"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        user=nobody,
-        group=nobody,
-        extra_groups=None if nobody is None else list(groups),
+        user=nobody_uid,
+        group=nobody_uid,
+        extra_groups=None if nobody_uid is None else list(groups),
     )
     try:
         yield Host(process, directory)

@@ -123,14 +123,14 @@ class Collector:
     async def on_started(self) -> None:
         self.started += 1
 
-    def answer(self, ended: RunOutcome | None, carrier: Carrier) -> Answer:
+    def answer(self, outcome: RunOutcome | None, carrier: Carrier) -> Answer:
         return Answer(
-            ended=ended,
+            ended=outcome,
             left=carrier.left,
             seen=carrier.seen,
             started=self.started,
             largest_piece_bytes=self.largest_piece_bytes,
-            cancelled=ended is None,
+            cancelled=outcome is None,
             stdout=bytes(self.streams["stdout"]),
             stderr=bytes(self.streams["stderr"]),
             potluck=bytes(self.streams["potluck"]),
@@ -151,9 +151,9 @@ async def handle_with_network(
     driver: Driver, request: Request, confinement: Confinement, directory: Path
 ) -> None:
     if not request.hosts:
-        answer = await handle(driver, request, confinement, StopRequest())
+        reply = await handle(driver, request, confinement, StopRequest())
         if not request.tell:
-            write(answer)
+            write(reply)
         return
     names = ScriptedNames(request.names) if request.names else None
     egress = Egress(directory, Throttle(), names)
@@ -168,8 +168,8 @@ async def handle_with_network(
     serving = egress.serving_task(confinement.name, request.hosts, most_bytes, stop)
     async with serving as (way_out, path):
         sockets = {"raw_network" if request.hosts == (RAW,) else "proxy": path}
-        answer = await handle(driver, request, replace(confinement, **sockets), recall)
-    write(replace(answer, network_bytes=way_out.budget.spent_bytes, refused=way_out.refused))
+        reply = await handle(driver, request, replace(confinement, **sockets), recall)
+    write(replace(reply, network_bytes=way_out.budget.spent_bytes, refused=way_out.refused))
 
 
 async def handle(

@@ -26,12 +26,12 @@ print(type(chosen.driver).__name__, chosen.report.driver)
 
 
 @pytest.mark.parametrize(
-    ("word", "chosen"), [("bwrap", "WithImages bwrap"), ("none", "WithImages none")]
+    ("word", "expected_driver"), [("bwrap", "WithImages bwrap"), ("none", "WithImages none")]
 )
-def test_none_must_be_asked_for_by_name(tmp_path: Path, word: str, chosen: str) -> None:
+def test_none_must_be_asked_for_by_name(tmp_path: Path, word: str, expected_driver: str) -> None:
     """In a process of its own: a driver adopts the orphans of its process."""
     arguments = [sys.executable, "-c", CHOOSE, str(tmp_path), word]
-    assert subprocess.check_output(arguments, text=True).strip() == chosen
+    assert subprocess.check_output(arguments, text=True).strip() == expected_driver
 
 
 def test_an_interpreter_that_does_not_start_is_no_sandbox(tmp_path: Path) -> None:
@@ -43,14 +43,14 @@ def test_an_interpreter_that_does_not_start_is_no_sandbox(tmp_path: Path) -> Non
         str(tmp_path),
         str(tmp_path),
     ]
-    done = subprocess.run(arguments, capture_output=True, text=True, cwd=REPOSITORY)
-    assert done.returncode == 1
-    assert done.stderr.startswith("The sandbox does not work")
-    assert "/opt/python/bin/python3" in done.stderr
+    process = subprocess.run(arguments, capture_output=True, text=True, cwd=REPOSITORY)
+    assert process.returncode == 1
+    assert process.stderr.startswith("The sandbox does not work")
+    assert "/opt/python/bin/python3" in process.stderr
 
 
 @pytest.mark.parametrize(
-    ("said", "settings", "helps"),
+    ("message", "settings", "helps"),
     [
         # Ubuntu 24.04: the namespace is made, but nothing may be done in it.
         (
@@ -65,13 +65,15 @@ def test_an_interpreter_that_does_not_start_is_no_sandbox(tmp_path: Path) -> Non
         ("bwrap: something else", {}, "bwrap --ro-bind / /"),
     ],
 )
-def test_what_forbids_it_is_recognised(said: str, settings: dict[Path, str], helps: str) -> None:
-    assert helps in diagnose.explain(said, is_root=False, settings=settings).hint
+def test_what_forbids_it_is_recognised(message: str, settings: dict[Path, str], helps: str) -> None:
+    assert helps in diagnose.explain(message, is_root=False, settings=settings).hint
 
 
 def test_settings_for_ordinary_users_are_no_excuse_for_root() -> None:
-    told = diagnose.explain("bwrap: Operation not permitted", True, {APPARMOR: "1", MAXIMUM: "0"})
-    assert "docker run" in told.hint
+    diagnosis = diagnose.explain(
+        "bwrap: Operation not permitted", True, {APPARMOR: "1", MAXIMUM: "0"}
+    )
+    assert "docker run" in diagnosis.hint
 
 
 @pytest.mark.parametrize(

@@ -51,39 +51,39 @@ for path in ('/dev/nvidia1', '/work/own'):
 
 
 def test_granted_nodes_work_and_others_are_absent(host: Host) -> None:
-    answer = host.python(LOOKS_AROUND, device_nodes=NODES)
-    there = sorted([*PLAIN, "nvidia0", "nvidia-caps"])
-    there.remove("console")
-    assert answer.stdout.decode().splitlines() == [
-        f"{there} ['nvidia-cap1']",
+    result = host.python(LOOKS_AROUND, device_nodes=NODES)
+    expected_names = sorted([*PLAIN, "nvidia0", "nvidia-caps"])
+    expected_names.remove("console")
+    assert result.stdout.decode().splitlines() == [
+        f"{expected_names} ['nvidia-cap1']",
         r"b'\x00\x00\x00\x00' 7",
         "No space left on device",
         "/dev/nvidia1 Read-only file system",
         "/work/own Operation not permitted",
-    ], answer.stderr
+    ], result.stderr
 
 
 def test_a_run_without_devices_has_no_nodes_of_them(host: Host) -> None:
-    answer = host.python("import os; print(sorted(set(os.listdir('/dev')) - {'console'}))")
-    assert answer.stdout.decode().strip() == str([name for name in PLAIN if name != "console"])
+    result = host.python("import os; print(sorted(set(os.listdir('/dev')) - {'console'}))")
+    assert result.stdout.decode().strip() == str([name for name in PLAIN if name != "console"])
 
 
 def test_a_node_that_is_gone_fails_the_sandbox_and_not_the_task(host: Host) -> None:
-    answer = host.run(device_nodes=(Mount(Path("/dev/nvidia77"), "/dev/nvidia77"),))
-    assert answer.ended is not None
-    assert answer.ended.reason == "sandbox_failed"
-    assert "/dev/nvidia77" in answer.ended.detail
+    result = host.run(device_nodes=(Mount(Path("/dev/nvidia77"), "/dev/nvidia77"),))
+    assert result.ended is not None
+    assert result.ended.reason == "sandbox_failed"
+    assert "/dev/nvidia77" in result.ended.detail
 
 
 def test_what_drivers_tell_in_proc_is_told_of_granted_devices_alone(host: Host) -> None:
-    look = (
+    source = (
         "import os\nfor place, _, names in os.walk('/proc/driver'): print(place, names)\n"
         "open('/proc/driver/more', 'w')"
     )
-    told = Mount(Path("/usr/bin/env"), "/proc/driver/nvidia/version")
-    answer = host.python(look, mounts=(told,))
-    assert answer.stdout == b"/proc/driver []\n/proc/driver/nvidia ['version']\n"
-    assert b"Read-only file system" in answer.stderr
+    proc_mount = Mount(Path("/usr/bin/env"), "/proc/driver/nvidia/version")
+    result = host.python(source, mounts=(proc_mount,))
+    assert result.stdout == b"/proc/driver []\n/proc/driver/nvidia ['version']\n"
+    assert b"Read-only file system" in result.stderr
 
 
 @pytest.fixture
@@ -101,19 +101,19 @@ def closed_node() -> Iterator[Path]:
 
 
 def test_a_run_of_root_is_in_the_group_of_its_node_and_in_no_other(closed_node: Path) -> None:
-    look = "import os; print(os.getgroups(), open('/dev/dri/renderD128', 'rb').read(1))"
+    source = "import os; print(os.getgroups(), open('/dev/dri/renderD128', 'rb').read(1))"
     with hosting(as_root=True) as host:
-        answer = host.python(look, device_nodes=(Mount(closed_node, "/dev/dri/renderD128"),))
-        assert answer.stdout == b"[54321] b'\\x00'\n", answer.stderr
+        result = host.python(source, device_nodes=(Mount(closed_node, "/dev/dri/renderD128"),))
+        assert result.stdout == b"[54321] b'\\x00'\n", result.stderr
         assert host.python("import os; print(os.getgroups())").stdout == b"[]\n"
 
 
 def test_a_run_of_a_user_opens_what_the_users_groups_open(closed_node: Path) -> None:
     """The group has no name in the namespace of the run, and counts all the same."""
-    look = "print(open('/dev/dri/renderD128', 'rb').read(1))"
+    source = "print(open('/dev/dri/renderD128', 'rb').read(1))"
     mounts = (Mount(closed_node, "/dev/dri/renderD128"),)
     with hosting(as_root=False) as stranger:
-        assert b"Permission denied" in stranger.python(look, device_nodes=mounts).stderr
+        assert b"Permission denied" in stranger.python(source, device_nodes=mounts).stderr
     with hosting(as_root=False, groups=[54_321]) as member:
-        answer = member.python(look, device_nodes=mounts)
-        assert answer.stdout == b"b'\\x00'\n", answer.stderr
+        result = member.python(source, device_nodes=mounts)
+        assert result.stdout == b"b'\\x00'\n", result.stderr

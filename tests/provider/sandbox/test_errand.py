@@ -20,11 +20,11 @@ while not os.path.exists({SEEN!r}):
 
 
 def test_what_is_brought_belongs_to_the_task_and_what_it_leaves_is_found(any_host: Host) -> None:
-    answer = _run(any_host, DOUBLES, brings={"given": b"ab"})
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.COMPLETED, answer.stderr
-    assert answer.left == {"given": b"ab", "made": b"abab"}
-    assert answer.seen > 1, "it was also there while the code ran"
+    result = _run(any_host, DOUBLES, brings={"given": b"ab"})
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.COMPLETED, result.stderr
+    assert result.left == {"given": b"ab", "made": b"abab"}
+    assert result.seen > 1, "it was also there while the code ran"
 
 
 @pytest.mark.parametrize(
@@ -35,26 +35,26 @@ def test_what_a_run_leaves_is_found_also_if_it_failed(
     any_host: Host, end: str, reason: EndReason
 ) -> None:
     source = f"import time; open('made', 'w').write('half'); {end}"
-    answer = _run(any_host, source, brings={}, seconds=1.0)
-    assert answer.ended is not None and answer.ended.reason is reason
-    assert answer.left == {"made": b"half"}
+    result = _run(any_host, source, brings={}, seconds=1.0)
+    assert result.ended is not None and result.ended.reason is reason
+    assert result.left == {"made": b"half"}
 
 
 def test_what_can_not_be_brought_ends_the_run_before_it_begins(any_host: Host) -> None:
-    answer = _run(any_host, "print('ran')", brings={"refused": b"it is no archive"})
-    assert answer.ended is not None
-    assert (answer.ended.reason, answer.ended.detail) == (
+    result = _run(any_host, "print('ran')", brings={"refused": b"it is no archive"})
+    assert result.ended is not None
+    assert (result.ended.reason, result.ended.detail) == (
         EndReason.INPUT_FAILED,
         "it is no archive",
     )
-    assert (answer.started, answer.stdout, answer.left) == (0, b"", {})
+    assert (result.started, result.stdout, result.left) == (0, b"", {})
 
 
 def test_nobody_who_wants_the_device_back_waits_for_large_inputs(any_host: Host) -> None:
     began = time.monotonic()
-    answer = any_host.ask(Request(_confined("print('ran')"), brings={}, hangs=True))
-    assert answer.ended is not None and answer.ended.reason is EndReason.RECLAIMED
-    assert answer.started == 0
+    result = any_host.ask(Request(_confined("print('ran')"), brings={}, hangs=True))
+    assert result.ended is not None and result.ended.reason is EndReason.RECLAIMED
+    assert result.started == 0
     assert time.monotonic() - began < 30
 
 

@@ -50,40 +50,42 @@ def test_no_file_of_the_host_is_there(host: Host, planted: list[str]) -> None:
     places = ["/home", "/root", "/var", "/run", "/srv", "/mnt", "/sys", "/boot"]
     files = ["/etc/shadow", "/etc/hostname", "/etc/machine-id", "/etc/ssh", "/etc/environment"]
     repository = str(Path(__file__))
-    answer = host.python(SEARCH % [*places, *files, *planted, repository])
-    assert answer.stdout == b"[]\n"
+    result = host.python(SEARCH % [*places, *files, *planted, repository])
+    assert result.stdout == b"[]\n"
 
 
 def test_packages_of_the_host_cannot_be_imported_unless_a_program_of_it_runs(host: Host) -> None:
     packages = find_pythons(Path(sys.base_prefix))[0].packages
-    here = [Path(path) for path in packages if Path(path).is_dir()]
-    listed = {str(path): sorted(each.name for each in path.iterdir()) for path in here}
+    existing = [Path(path) for path in packages if Path(path).is_dir()]
+    listings = {str(path): sorted(path.name for path in path.iterdir()) for path in existing}
     program = (
         f"import os, site; shown = {{path: sorted(os.listdir(path)) for path in {list(packages)}}};"
         " print([path for path in site.getsitepackages() if path not in shown and"
         " os.path.isdir(path)], shown)"
     )
     command = (PYTHON, "-c", program)
-    nothing: dict[str, list[str]] = {path: [] for path in packages}
-    assert host.run(command=command).stdout.decode() == f"[] {nothing}\n"
-    shown = host.run(command=command, shows_packages=True).stdout.decode()
-    assert PYTHON_IS_MOUNTED or shown == f"[] {listed}\n"
+    empty_listings: dict[str, list[str]] = {path: [] for path in packages}
+    assert host.run(command=command).stdout.decode() == f"[] {empty_listings}\n"
+    output = host.run(command=command, shows_packages=True).stdout.decode()
+    assert PYTHON_IS_MOUNTED or output == f"[] {listings}\n"
 
 
 def test_the_root_holds_what_was_put_there(host: Host) -> None:
-    answer = host.python("import os; print(sorted(os.listdir('/')), sorted(os.listdir('/etc')))")
-    root, etc = answer.stdout.decode().strip().split("] ")
+    result = host.python("import os; print(sorted(os.listdir('/')), sorted(os.listdir('/etc')))")
+    root, etc = result.stdout.decode().strip().split("] ")
     expected = {"bin", "dev", "etc", "lib", "proc", "sbin", "tmp", "usr", "work"}
     expected |= {"opt"} if PYTHON_IS_MOUNTED else set()
     assert set(json.loads(f"{root}]".replace("'", '"'))) - {"lib32", "lib64", "libx32"} == expected
-    own = {"group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"}
-    assert set(json.loads(etc.replace("'", '"'))) - {"OpenCL", "ld.so.cache", "ssl"} == own
+    expected_names = {"group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"}
+    assert (
+        set(json.loads(etc.replace("'", '"'))) - {"OpenCL", "ld.so.cache", "ssl"} == expected_names
+    )
 
 
 @pytest.mark.skipif(not PYTHON_IS_MOUNTED, reason="Python is below /usr, so there is no /opt")
 def test_opt_holds_the_interpreter_and_nothing_else(host: Host) -> None:
-    answer = host.python("import os; print(*os.listdir('/opt'), *os.listdir('/opt/python'))")
-    opt, *python = answer.stdout.decode().split()
+    result = host.python("import os; print(*os.listdir('/opt'), *os.listdir('/opt/python'))")
+    opt, *python = result.stdout.decode().split()
     assert opt == "python"
     assert {"bin", "lib"} <= set(python) <= {"bin", "lib", "lib64"}
 
@@ -97,21 +99,21 @@ for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'
     except PermissionError:
         print(path, 'refused')
 """
-    answer = host.python(source)
-    assert SECRET.encode() not in answer.stdout
-    pids = {line.split(b"/")[2] for line in answer.stdout.splitlines()}
+    result = host.python(source)
+    assert SECRET.encode() not in result.stdout
+    pids = {line.split(b"/")[2] for line in result.stdout.splitlines()}
     assert pids == {b"1", b"2"}
-    assert b"HOST_SECRET" not in answer.stdout
-    assert str(host.state_directory).encode() not in answer.stdout
+    assert b"HOST_SECRET" not in result.stdout
+    assert str(host.state_directory).encode() not in result.stdout
 
 
 def test_the_first_process_tells_nothing(host: Host) -> None:
-    answer = host.python("print(open('/proc/1/cmdline').read()); open('/proc/1/environ').read()")
-    assert b"bind" not in answer.stdout
+    result = host.python("print(open('/proc/1/cmdline').read()); open('/proc/1/environ').read()")
+    assert b"bind" not in result.stdout
     if host.report.user == "own uid":
-        assert b"PermissionError" in answer.stderr
+        assert b"PermissionError" in result.stderr
     else:
-        assert answer.stderr == b""
+        assert result.stderr == b""
 
 
 USUAL_VARIABLES = {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SSL_CERT_FILE", "TMPDIR", "USER"}
@@ -119,27 +121,33 @@ USUAL_VARIABLES = {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SSL_CERT_FILE", "T
 OWN_LIBRARY = {"LD_LIBRARY_PATH"} if PYTHON_IS_MOUNTED else set()
 
 
-@pytest.mark.parametrize("given", ["MINE", "POTLUCK_TASK_ID", None])
-def test_the_environment_is_only_what_was_given(host: Host, given: str | None) -> None:
-    environment = {given: "1"} if given else {}
-    answer = host.python("import os; print(sorted(os.environ))", environment=environment)
-    names = json.loads(answer.stdout.replace(b"'", b'"'))
+@pytest.mark.parametrize("variable", ["MINE", "POTLUCK_TASK_ID", None])
+def test_the_environment_is_only_what_was_given(host: Host, variable: str | None) -> None:
+    environment = {variable: "1"} if variable else {}
+    result = host.python("import os; print(sorted(os.environ))", environment=environment)
+    names = json.loads(result.stdout.replace(b"'", b'"'))
     assert set(names) - OWN_LIBRARY == USUAL_VARIABLES | environment.keys()
 
 
 # Everything that a step before the command could obey, whether by its name or by its value.
-@pytest.mark.parametrize("own", [{"LD_PRELOAD": "x"}, {"PATH": "/work"}, {"LANG": "x"}, {"A": "b"}])
-def test_variables_of_a_task_are_set_when_root_has_been_dropped(own: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "own_variables", [{"LD_PRELOAD": "x"}, {"PATH": "/work"}, {"LANG": "x"}, {"A": "b"}]
+)
+def test_variables_of_a_task_are_set_when_root_has_been_dropped(
+    own_variables: dict[str, str],
+) -> None:
     python = Python("/usr/bin/python3")
-    ours = {"POTLUCK_TASK_ID": "task", "CUDA_VISIBLE_DEVICES": ""}
+    potluck_variables = {"POTLUCK_TASK_ID": "task", "CUDA_VISIBLE_DEVICES": ""}
     command = (PYTHON, "a.py")
-    plain = make_launch_command(python, confinement(command=command, environment=ours))
+    plain = make_launch_command(python, confinement(command=command, environment=potluck_variables))
     assert plain.command == [python.path, "a.py"] and not plain.files
     assert plain.options[-6:-3] == ["--setenv", "POTLUCK_TASK_ID", "task"]
-    careful = make_launch_command(python, confinement(command=command, environment={**ours, **own}))
+    careful = make_launch_command(
+        python, confinement(command=command, environment={**potluck_variables, **own_variables})
+    )
     assert not careful.options and careful.command[:3] == ["/usr/bin/env", "-i", python.path]
-    (name,) = own
-    assert f"{name}={own[name]}\0".encode() in careful.files["/etc/potluck-variables"]
+    (name,) = own_variables
+    assert f"{name}={own_variables[name]}\0".encode() in careful.files["/etc/potluck-variables"]
 
 
 @pytest.mark.parametrize(
@@ -163,18 +171,18 @@ def test_variables_of_a_task_are_set_when_root_has_been_dropped(own: dict[str, s
 def test_programs_of_the_system_start_without_an_interpreter(
     command: tuple[str, ...], is_direct: bool
 ) -> None:
-    made = make_launch_command(Python("/usr/bin/python3"), confinement(command=command))
-    assert (made.command == list(command)) is is_direct
-    assert made.command[-len(command) :] == list(command)
+    launch_command = make_launch_command(Python("/usr/bin/python3"), confinement(command=command))
+    assert (launch_command.command == list(command)) is is_direct
+    assert launch_command.command[-len(command) :] == list(command)
 
 
 @pytest.mark.parametrize("command", [("A=b",), ("-S",), ("./mine",), ("no-such-program",)])
 def test_a_program_that_cannot_be_started_is_named_in_a_sentence(
     host: Host, command: tuple[str, ...]
 ) -> None:
-    answer = host.run(command=command)
-    assert answer.ended is not None and answer.ended.exit_code == 127
-    assert f"potluck: {command[0]} cannot be started".encode() in answer.stderr
+    result = host.run(command=command)
+    assert result.ended is not None and result.ended.exit_code == 127
+    assert f"potluck: {command[0]} cannot be started".encode() in result.stderr
 
 
 # Names that a shell would read, refuse or set anew, and a loader or an interpreter obey.
@@ -200,22 +208,22 @@ ODD_VARIABLES = {
 
 def test_every_variable_arrives_as_it_was_given(host: Host) -> None:
     program = "import os, sys; sys.stdout.buffer.write(open('/proc/self/environ', 'rb').read())"
-    answer = host.python(program, environment=ODD_VARIABLES)
-    told = dict(each.split("=", 1) for each in answer.stdout.decode().split("\0") if each)
-    assert {name: told.get(name) for name in ODD_VARIABLES} == ODD_VARIABLES
-    assert told.keys() - OWN_LIBRARY == ODD_VARIABLES.keys() | USUAL_VARIABLES
+    result = host.python(program, environment=ODD_VARIABLES)
+    environment = dict(line.split("=", 1) for line in result.stdout.decode().split("\0") if line)
+    assert {name: environment.get(name) for name in ODD_VARIABLES} == ODD_VARIABLES
+    assert environment.keys() - OWN_LIBRARY == ODD_VARIABLES.keys() | USUAL_VARIABLES
 
 
 def test_more_variables_than_the_kernel_takes_are_a_sentence(host: Host) -> None:
-    answer = host.run(environment={f"LONG_{number}": "x" * 32_768 for number in range(256)})
-    assert answer.ended is not None and answer.ended.exit_code == 126
-    assert b"shorten the task's variables or arguments" in answer.stderr
+    result = host.run(environment={f"LONG_{number}": "x" * 32_768 for number in range(256)})
+    assert result.ended is not None and result.ended.exit_code == 126
+    assert b"shorten the task's variables or arguments" in result.stderr
 
 
 def test_no_user_of_the_machine_reads_the_variables_off_a_command_line(host: Host) -> None:
-    seen = "import os, sys, time; print('ready', flush=True); time.sleep(0.3)"
+    source = "import os, sys, time; print('ready', flush=True); time.sleep(0.3)"
     with Watcher() as watcher:
-        host.python(seen, environment={"PASSWORD": "told-to-nobody"})
+        host.python(source, environment={"PASSWORD": "told-to-nobody"})
     assert "ready" in watcher.everything, "the watcher saw the run"
     assert "told-to-nobody" not in watcher.everything
 
@@ -258,8 +266,8 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', {listener.getsockname()[1
     except OSError as refused:
         print('refused')
 """
-        answer = host.python(source)
-    assert answer.stdout.decode().splitlines() == ["['lo']", "[]", "refused", "refused"]
+        result = host.python(source)
+    assert result.stdout.decode().splitlines() == ["['lo']", "[]", "refused", "refused"]
 
 
 def test_nobody_in_particular_with_no_capability(host: Host, is_root: bool) -> None:
@@ -268,45 +276,48 @@ import os, pwd
 print(os.getresuid(), os.getgroups(), pwd.getpwuid(os.getuid()).pw_name)
 print([line.split()[1] for line in open('/proc/self/status') if line[:3] in ('Cap', 'NoN', 'Sec')])
 """
-    answer = host.python(source)
-    who, powers = answer.stdout.decode().splitlines()
-    uid = who.split("(")[1].split(",")[0]
-    assert who == f"({uid}, {uid}, {uid}) [] task" or who.endswith(f"[{uid}] task")
+    result = host.python(source)
+    identity, powers = result.stdout.decode().splitlines()
+    uid = identity.split("(")[1].split(",")[0]
+    assert identity == f"({uid}, {uid}, {uid}) [] task" or identity.endswith(f"[{uid}] task")
     assert (int(uid) > 0x7000_0000) if is_root else uid == "1000"
     assert powers == str(["0" * 16] * 5 + ["1", "2", "1"])
 
 
 def test_each_run_of_root_is_another_uid(host: Host, is_root: bool) -> None:
-    seen = {host.python("import os; print(os.getuid())").stdout for _ in range(2)}
-    assert len(seen) == (2 if is_root else 1)
+    uids = {host.python("import os; print(os.getuid())").stdout for _ in range(2)}
+    assert len(uids) == (2 if is_root else 1)
 
 
 def test_a_variable_for_the_loader_does_not_reach_what_runs_as_root(host: Host) -> None:
     """The steps before the command would say so if they met a library that is none."""
-    answer = host.run(
+    result = host.run(
         command=("/bin/true",), files={"evil.so": b"x"}, environment={"LD_PRELOAD": "/work/evil.so"}
     )
-    assert answer.stderr.count(b"evil.so") == 1  # from /bin/true itself, which is the task
+    assert result.stderr.count(b"evil.so") == 1  # from /bin/true itself, which is the task
 
 
 def test_runs_share_nothing(host: Host) -> None:
     host.python("open('/work/a', 'w'); open('/tmp/b', 'w'); open('/dev/shm/c', 'w')")
-    answer = host.python("import os; print([os.listdir(d) for d in ('/work', '/tmp', '/dev/shm')])")
-    assert answer.stdout == b"[['.tmp'], [], []]\n"
+    result = host.python("import os; print([os.listdir(d) for d in ('/work', '/tmp', '/dev/shm')])")
+    assert result.stdout == b"[['.tmp'], [], []]\n"
 
 
 def test_mounts_are_read_only_unless_they_say_otherwise(host: Host, is_root: bool) -> None:
-    shown, changed = host.state_directory / "shown", host.state_directory / "changed"
-    for directory in (shown, changed):
+    shown_directory, changed = host.state_directory / "shown", host.state_directory / "changed"
+    for directory in (shown_directory, changed):
         directory.mkdir(exist_ok=True)
         if not is_root and os.geteuid() == 0:
             os.chown(directory, NOBODY, NOBODY)
-    (shown / "word").write_text("hello")
-    mounts = (Mount(shown, "/environment"), Mount(changed, "/run/deep/place", writable=True))
+    (shown_directory / "word").write_text("hello")
+    mounts = (
+        Mount(shown_directory, "/environment"),
+        Mount(changed, "/run/deep/place", writable=True),
+    )
     source = """
 open('/run/deep/place/made', 'w').write(open('/environment/word').read())
 open('/environment/more', 'w')
 """
-    answer = host.python(source, mounts=mounts)
-    assert b"Read-only file system" in answer.stderr
+    result = host.python(source, mounts=mounts)
+    assert b"Read-only file system" in result.stderr
     assert (changed / "made").read_text() == "hello"

@@ -23,12 +23,12 @@ def pipes() -> Iterator[tuple[int, int, int, int]]:
 
 
 async def test_a_slow_listener_slows_the_writer_down() -> None:
-    heard: list[bytes] = []
+    chunks: list[bytes] = []
     may_listen = asyncio.Event()
 
     async def listen(_: str, data: bytes) -> None:
         await may_listen.wait()
-        heard.append(data)
+        chunks.append(data)
 
     with pipes() as (stdout, stdout_end, stderr, stderr_end):
         os.set_blocking(stdout_end, False)
@@ -39,7 +39,7 @@ async def test_a_slow_listener_slows_the_writer_down() -> None:
         may_listen.set()
         os.close(stdout_end)
         await pumping
-    assert sum(map(len, heard)) == written
+    assert sum(map(len, chunks)) == written
 
 
 async def test_the_failure_of_a_listener_is_its_own() -> None:

@@ -30,12 +30,12 @@ def home(as_root: bool) -> Iterator[Path]:
 def test_a_python_in_a_home_directory_works_and_does_not_show_it(as_root: bool, home: Path) -> None:
     prefix = _python_in(home, as_root)
     with hosting(as_root, prefix=prefix) as host:
-        answer = host.python(
+        result = host.python(
             "import sys, os, json; print(sys.executable, sys.prefix, os.listdir('/opt/python'), "
             f"os.path.exists({str(home)!r}), os.path.exists('/home'))"
         )
     expected = f"/opt/python/bin/{VERSION} /opt/python ['lib', 'bin'] False False\n"
-    assert answer.stdout.decode() in {expected, expected.replace("'lib', 'bin'", "'bin', 'lib'")}
+    assert result.stdout.decode() in {expected, expected.replace("'lib', 'bin'", "'bin', 'lib'")}
 
 
 @pytest.mark.parametrize("minor", [11, 12, 13])
@@ -47,8 +47,8 @@ def test_pyenvs_python_works_with_its_own_library(minor: int) -> None:
     version = prefix.name
     with hosting(os.geteuid() == 0, prefix=prefix) as host:
         source = "import sys, ssl, sqlite3; print(sys.version.split()[0], sys.prefix, flush=True)"
-        answer = host.python(f"{source}; import subprocess; subprocess.run([sys.executable, '-V'])")
-    assert answer.stdout.decode() == f"{version} /opt/python\nPython {version}\n", answer.stderr
+        result = host.python(f"{source}; import subprocess; subprocess.run([sys.executable, '-V'])")
+    assert result.stdout.decode() == f"{version} /opt/python\nPython {version}\n", result.stderr
 
 
 def test_an_interpreter_with_the_library_of_another_does_not_pass_the_trial(tmp_path: Path) -> None:
@@ -57,9 +57,11 @@ def test_an_interpreter_with_the_library_of_another_does_not_pass_the_trial(tmp_
     maps_it = f"import mmap; f = open({str(library)!r}, 'r+b'); held = mmap.mmap(f.fileno(), 1)"
     trial = find_pythons(tmp_path)[0].trial
     for source, status in ((trial, 0), (f"{maps_it}\n{trial}", 1)):
-        done = subprocess.run([sys.executable, "-I", "-c", source], capture_output=True, text=True)
-        assert done.returncode == status, done.stderr
-    assert str(library) in done.stderr
+        process = subprocess.run(
+            [sys.executable, "-I", "-c", source], capture_output=True, text=True
+        )
+        assert process.returncode == status, process.stderr
+    assert str(library) in process.stderr
 
 
 def test_a_shared_library_elsewhere_is_searched_for_only_if_that_is_needed(tmp_path: Path) -> None:
@@ -82,9 +84,9 @@ def test_a_bwrap_that_does_not_work_is_passed_over(as_root: bool, home: Path) ->
     for path in (home, broken):
         path.chmod(0o755)
     with hosting(as_root, path=f"{home}:/usr/bin") as host:
-        ended = host.run().ended
-    assert ended is not None
-    assert ended.reason is EndReason.COMPLETED
+        outcome = host.run().ended
+    assert outcome is not None
+    assert outcome.reason is EndReason.COMPLETED
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take the control groups away")
@@ -96,9 +98,9 @@ def test_root_without_control_groups_still_has_walls() -> None:
             (EATS_MEMORY, EndReason.MEMORY_LIMIT),
             (FORKS_FOREVER, EndReason.PROCESS_LIMIT),
         ):
-            ended = host.python(source).ended
-            assert ended is not None
-            assert ended.reason is reason
+            outcome = host.python(source).ended
+            assert outcome is not None
+            assert outcome.reason is reason
 
 
 def _python_in(home: Path, as_root: bool) -> Path:
@@ -112,9 +114,9 @@ def _python_in(home: Path, as_root: bool) -> Path:
     program.write_bytes((base / "bin" / VERSION).read_bytes())
     program.chmod(0o755)
     (home / "lib" / VERSION).symlink_to(base / "lib" / VERSION)
-    nobody = nobody_for(as_root)
-    if nobody is not None:
-        os.chown(home, nobody, nobody)
+    nobody_uid = nobody_for(as_root)
+    if nobody_uid is not None:
+        os.chown(home, nobody_uid, nobody_uid)
     assert home.stat().st_mode & 0o077 == 0
     return home
 

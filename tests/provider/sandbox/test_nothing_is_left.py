@@ -28,8 +28,8 @@ time.sleep(1000)
 
 def test_cancelling_ends_everything(host: Host) -> None:
     request = Request(_family("attempt_cancelled"), cancel=True)
-    answer = host.ask(request)
-    assert answer.cancelled
+    result = host.ask(request)
+    assert result.cancelled
     assert _descendants(host.process.pid) == []
     assert groups(host.state_directory) == []
 
@@ -52,9 +52,9 @@ def test_killing_the_provider_ends_everything_and_reap_removes_the_rest(as_root:
         with hosting(as_root, "bwrap", doomed.state_directory) as successor:
             successor.reap()
             assert groups(doomed.state_directory) == []
-            again = successor.run(name="attempt_orphaned")
-            assert again.ended is not None
-            assert again.ended.exit_code == 0
+            second_run = successor.run(name="attempt_orphaned")
+            assert second_run.ended is not None
+            assert second_run.ended.exit_code == 0
 
 
 def test_reap_leaves_other_nodes_alone(host: Host, as_root: bool) -> None:
@@ -72,9 +72,11 @@ def test_reap_ends_a_sandbox_that_lost_its_provider_half_way(as_root: bool) -> N
     """A process under the name of this node's sandboxes, as one that was never released."""
     with hosting(as_root) as host:
         name = sandbox_name(host.state_directory, "test")
-        nobody = nobody_for(as_root)
+        nobody_uid = nobody_for(as_root)
         arguments = [name, "1000"]
-        stuck = subprocess.Popen(arguments, executable="/bin/sleep", user=nobody, group=nobody)
+        stuck = subprocess.Popen(
+            arguments, executable="/bin/sleep", user=nobody_uid, group=nobody_uid
+        )
         try:
             # The kernel tells the new program's name a moment after it has begun.
             await_true(Path(f"/proc/{stuck.pid}/cmdline").read_bytes, "it has its name")
@@ -114,11 +116,11 @@ def _family(name: str) -> Confinement:
 
 
 def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
+    descendants: list[int] = []
     for thread in Path(f"/proc/{pid}/task").iterdir():
         for child in map(int, (thread / "children").read_text().split()):
-            found += [child, *_descendants(child)]
-    return found
+            descendants += [child, *_descendants(child)]
+    return descendants
 
 
 def is_alive(pid: int) -> bool:
@@ -131,9 +133,11 @@ def is_alive(pid: int) -> bool:
 
 def _mounts(host: Host) -> list[str]:
     """All but those that container engines of other tests make below their own directories."""
-    own, temporary = f"{host.state_directory}/", f"{tempfile.gettempdir()}/"
+    own_prefix, temporary = f"{host.state_directory}/", f"{tempfile.gettempdir()}/"
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [line for line in lines if own in line or not line.split()[4].startswith(temporary)]
+    return [
+        line for line in lines if own_prefix in line or not line.split()[4].startswith(temporary)
+    ]
 
 
 def _descriptors(host: Host) -> int:

@@ -46,14 +46,14 @@ def pocl() -> None:
 
 
 def test_a_kernel_computes_inside(host: Host) -> None:
-    found = find_spec("pyopencl")
-    assert found is not None and found.origin is not None
-    packages = Mount(Path(found.origin).parents[1], "/packages")
-    shown = expose((), {}).mounts
-    answer = host.python(COMPUTE, memory_bytes=1024 * MIB, mounts=(packages, *shown))
-    assert answer.stdout == f"{sum(n * n for n in range(100_000))}\n".encode(), answer.stderr
+    module_spec = find_spec("pyopencl")
+    assert module_spec is not None and module_spec.origin is not None
+    packages = Mount(Path(module_spec.origin).parents[1], "/packages")
+    driver_mounts = expose((), {}).mounts
+    result = host.python(COMPUTE, memory_bytes=1024 * MIB, mounts=(packages, *driver_mounts))
+    assert result.stdout == f"{sum(n * n for n in range(100_000))}\n".encode(), result.stderr
 
 
 def test_opencl_finds_its_driver_inside(host: Host) -> None:
-    answer = host.python(LOAD, memory_bytes=512 * MIB)
-    assert answer.stdout == b"0 1\n", answer.stderr
+    result = host.python(LOAD, memory_bytes=512 * MIB)
+    assert result.stdout == b"0 1\n", result.stderr

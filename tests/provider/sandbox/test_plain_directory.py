@@ -15,10 +15,10 @@ MIB = 2**20
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Path]:
-    made = tmp_path / "work"
-    made.mkdir()
-    yield made
-    remove_tree(made)
+    work_directory = tmp_path / "work"
+    work_directory.mkdir()
+    yield work_directory
+    remove_tree(work_directory)
 
 
 def dig(directory: Path, levels: int, name: str = "d") -> None:
@@ -50,11 +50,11 @@ def test_what_a_link_leads_to_does_not_count(work: Path, tmp_path: Path) -> None
 
 
 def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[threading.Thread] = []
+    looking_threads: list[threading.Thread] = []
     may_end = threading.Event()
 
     def look(_: Path) -> int:
-        looks.append(threading.current_thread())
+        looking_threads.append(threading.current_thread())
         assert may_end.wait(10)
         return MIB
 
@@ -64,7 +64,7 @@ def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.Mo
     may_end.set()
     assert gauge._measuring is not None
     gauge._measuring.result(10)
-    assert len(looks) == 1, "one at a time"
+    assert len(looking_threads) == 1, "one at a time"
     assert gauge.is_full()
 
 

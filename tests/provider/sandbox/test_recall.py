@@ -33,46 +33,46 @@ RUDE = "import time; print('CUT', flush=True); time.sleep(100)"
 
 
 def test_every_process_is_asked_and_may_finish(any_host: Host) -> None:
-    answer = _recalled(any_host, POLITE, 10.0)
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.RECLAIMED, "though it ended with exit status 0"
-    assert answer.ended.detail == "the owner reclaimed the device"
-    assert answer.ended.run_seconds < 5, "the grace is not waited for in vain"
-    assert answer.stdout == b"CUT\nchild kept\nfather kept\n"
+    result = _recalled(any_host, POLITE, 10.0)
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.RECLAIMED, "though it ended with exit status 0"
+    assert result.ended.detail == "the owner reclaimed the device"
+    assert result.ended.run_seconds < 5, "the grace is not waited for in vain"
+    assert result.stdout == b"CUT\nchild kept\nfather kept\n"
     assert _descendants(any_host.process.pid) == []
 
 
 def test_who_does_not_listen_is_killed_when_the_grace_is_over(any_host: Host) -> None:
-    answer = _recalled(any_host, DEAF, 0.3)
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.RECLAIMED
-    assert 0.3 <= answer.ended.run_seconds < 5
+    result = _recalled(any_host, DEAF, 0.3)
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.RECLAIMED
+    assert 0.3 <= result.ended.run_seconds < 5
     assert _descendants(any_host.process.pid) == []
     assert groups(any_host.state_directory) == []
 
 
 def test_who_has_nothing_to_say_ends_at_once(any_host: Host) -> None:
-    answer = _recalled(any_host, RUDE, 10.0)
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.RECLAIMED
-    assert answer.ended.run_seconds < 5
+    result = _recalled(any_host, RUDE, 10.0)
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.RECLAIMED
+    assert result.ended.run_seconds < 5
 
 
 def test_a_second_wish_brings_the_end_nearer_and_keeps_the_reason(any_host: Host) -> None:
-    answer = _recalled(any_host, DEAF, 1000.0, 0.1)
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.RECLAIMED
-    assert answer.ended.run_seconds < 5
+    result = _recalled(any_host, DEAF, 1000.0, 0.1)
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.RECLAIMED
+    assert result.ended.run_seconds < 5
 
 
 def test_what_was_called_back_before_never_begins(any_host: Host) -> None:
-    deaf = confinement(command=(PYTHON, "-I", "-c", RUDE))
-    answer = any_host.ask(Request(deaf, is_recalled_before=True))
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.RECLAIMED
-    assert (answer.started, answer.stdout) == (0, b"")
+    confined = confinement(command=(PYTHON, "-I", "-c", RUDE))
+    result = any_host.ask(Request(confined, is_recalled_before=True))
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.RECLAIMED
+    assert (result.started, result.stdout) == (0, b"")
 
 
 def _recalled(host: Host, source: str, *graces: float) -> Answer:
-    wanted = confinement(name="attempt_back", command=(PYTHON, "-I", "-c", source), seconds=60.0)
-    return host.ask(Request(wanted, recalls=graces))
+    confined = confinement(name="attempt_back", command=(PYTHON, "-I", "-c", source), seconds=60.0)
+    return host.ask(Request(confined, recalls=graces))

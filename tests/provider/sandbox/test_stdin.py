@@ -24,18 +24,18 @@ def test_a_run_reads_the_whole_file_up_to_its_end(
     any_host: Host, given: Path, environment: dict[str, str]
 ) -> None:
     source = COUNTS.format(b"Bob\n\x00\xff")
-    answer = any_host.python(source, stdin=given, environment=environment)
-    assert answer.stdout == b"120000 True\n", answer.stderr
+    result = any_host.python(source, stdin=given, environment=environment)
+    assert result.stdout == b"120000 True\n", result.stderr
 
 
 def test_a_program_reads_it_by_the_name_of_the_device_too(any_host: Host, given: Path) -> None:
-    answer = any_host.run(command=("/bin/sh", "-c", "wc -c < /dev/stdin"), stdin=given)
-    assert answer.stdout.strip() == b"120000", answer.stderr
+    result = any_host.run(command=("/bin/sh", "-c", "wc -c < /dev/stdin"), stdin=given)
+    assert result.stdout.strip() == b"120000", result.stderr
 
 
 def test_without_a_file_stdin_is_empty(any_host: Host) -> None:
-    answer = any_host.run(command=(PYTHON, "-c", "import sys; print(repr(sys.stdin.read()))"))
-    assert answer.stdout == b"''\n"
+    result = any_host.run(command=(PYTHON, "-c", "import sys; print(repr(sys.stdin.read()))"))
+    assert result.stdout == b"''\n"
 
 
 def test_a_run_cannot_write_to_its_stdin(any_host: Host, given: Path) -> None:
@@ -48,6 +48,6 @@ def test_a_run_cannot_write_to_its_stdin(any_host: Host, given: Path) -> None:
         "    try:\n        change(); print('changed')\n"
         "    except OSError: print('refused')\n"
     )
-    answer = any_host.python(source, stdin=given)
-    assert answer.stdout == b"refused\n" * 3, answer.stderr
+    result = any_host.python(source, stdin=given)
+    assert result.stdout == b"refused\n" * 3, result.stderr
     assert given.read_bytes() == CONTENT

@@ -64,10 +64,10 @@ NO_PROTOCOL = {"mptcp", "udp-lite"}
 
 
 def test_the_kernel_refuses_inside(host: Host) -> None:
-    answer = host.python(PROBE)
-    got = dict(line.split() for line in answer.stdout.decode().splitlines())
-    assert len(got) == 24, answer.stderr
-    for name, error in got.items():
+    result = host.python(PROBE)
+    errors = dict(line.split() for line in result.stdout.decode().splitlines())
+    assert len(errors) == 24, result.stderr
+    for name, error in errors.items():
         expected = "EPERM"
         if name in ABSENT_HERE:
             expected = "ENOSYS"
@@ -84,9 +84,9 @@ def test_a_call_of_another_architecture_ends_the_process(host: Host) -> None:
     """The x32 number of getpid."""
     if platform.machine() != Processor.X86_64:
         pytest.skip("only x86_64 has a second numbering")
-    ended = host.python("import ctypes; ctypes.CDLL(None).syscall(0x40000000 + 39)").ended
-    assert ended is not None
-    assert ended.exit_code == -31
+    outcome = host.python("import ctypes; ctypes.CDLL(None).syscall(0x40000000 + 39)").ended
+    assert outcome is not None
+    assert outcome.exit_code == -31
 
 
 def test_ordinary_programs_do_not_notice(host: Host) -> None:
@@ -106,22 +106,25 @@ if __name__ == '__main__':
     with tempfile.TemporaryFile() as file: print(file.write(b'x'))
     print(len(ssl.create_default_context().get_ca_certs()) > 0)
 """
-    answer = host.python(source)
-    assert answer.stdout.decode().splitlines()[:5] == [
+    result = host.python(source)
+    assert result.stdout.decode().splitlines()[:5] == [
         "thread",
         "[1, 4]",
         "b'shell\\n'",
         "network of its own potluck",
         "1",
-    ], answer.stderr
+    ], result.stderr
 
 
 @pytest.mark.parametrize("machine", list(Processor))
 def test_the_program_refuses_on_every_processor(machine: Processor) -> None:
-    refused = {**dict.fromkeys(FORBIDDEN, errno.EPERM), **dict.fromkeys(ABSENT, errno.ENOSYS)}
+    expected_errors = {
+        **dict.fromkeys(FORBIDDEN, errno.EPERM),
+        **dict.fromkeys(ABSENT, errno.ENOSYS),
+    }
     for name, call in {**FORBIDDEN, **ABSENT}.items():
         if call.number(machine) is not None:
-            assert _verdict(machine, call) == _error(refused[name]), name
+            assert _verdict(machine, call) == _error(expected_errors[name]), name
 
 
 @pytest.mark.parametrize("machine", list(Processor))
@@ -169,7 +172,7 @@ def test_arguments_decide(
 @pytest.mark.parametrize("machine", list(Processor))
 def test_other_calls_are_allowed_and_other_architectures_end(machine: Processor) -> None:
     read = SystemCall(0, 63)
-    other = next(each for each in Processor if each is not machine)
+    other = next(processor for processor in Processor if processor is not machine)
     assert _verdict(machine, read) == ALLOW
     assert _verdict(machine, read, architecture=AUDIT[other]) == KILL
 
@@ -187,8 +190,8 @@ def _verdict(
     """Runs the program over one call, as the kernel would."""
     number = call.number(machine)
     assert number is not None
-    words = [*arguments, *[0] * (6 - len(arguments))]
-    data = struct.pack("=IIQ6Q", number, architecture or AUDIT[machine], 0, *words)
+    parameters = [*arguments, *[0] * (6 - len(arguments))]
+    data = struct.pack("=IIQ6Q", number, architecture or AUDIT[machine], 0, *parameters)
     program = list(struct.iter_unpack("=HBBI", compile_filter(machine)))
     position = accumulator = 0
     while True:

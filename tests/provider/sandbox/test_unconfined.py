@@ -56,18 +56,18 @@ def test_the_report_claims_nothing(open_host: Host) -> None:
 
 
 def test_it_works_in_a_directory_of_its_own_with_a_clean_environment(open_host: Host) -> None:
-    answer = open_host.run(
+    result = open_host.run(
         command=(PYTHON, "-I", "/work/a.py", "/environment/x"),
         files={"a.py": b"import os, sys; print(os.getcwd(), sys.argv[1], dict(os.environ))"},
         mounts=(Mount(Path("/somewhere"), "/environment"),),
         environment={"MINE": "/work/y"},
     )
-    said = answer.stdout.decode()
-    work = said.split()[0]
+    output = result.stdout.decode()
+    work = output.split()[0]
     assert work.startswith(str(open_host.state_directory))
-    assert said.split()[1] == "/somewhere/x"
-    assert f"'MINE': '{work}/y'" in said
-    assert SECRET not in said
+    assert output.split()[1] == "/somewhere/x"
+    assert f"'MINE': '{work}/y'" in output
+    assert SECRET not in output
     assert not Path(work).exists()
 
 
@@ -83,14 +83,14 @@ def test_it_works_in_a_directory_of_its_own_with_a_clean_environment(open_host: 
     ],
 )
 def test_ends_have_the_same_reasons(open_host: Host, source: str, expected: EndReason) -> None:
-    ended = open_host.python(source, seconds=2.0, memory_bytes=64 * MIB).ended
-    assert ended is not None
-    assert ended.reason is expected, ended
+    outcome = open_host.python(source, seconds=2.0, memory_bytes=64 * MIB).ended
+    assert outcome is not None
+    assert outcome.reason is expected, outcome
 
 
 def test_what_it_leaves_in_the_background_ends_with_it(open_host: Host) -> None:
-    answer = open_host.run(command=("/bin/sh", "-c", "sleep 1000 & echo $!"))
-    eventually(lambda: not is_alive(int(answer.stdout)))
+    result = open_host.run(command=("/bin/sh", "-c", "sleep 1000 & echo $!"))
+    eventually(lambda: not is_alive(int(result.stdout)))
 
 
 def test_a_killed_provider_leaves_a_family_and_reap_ends_it() -> None:
@@ -117,7 +117,7 @@ def test_without_mounts_an_empty_environment_hides_the_packages_of_the_system(
 ) -> None:
     program = "import site, os; print([p for p in site.getsitepackages() if os.path.isdir(p)])"
     assert open_host.run(command=(PYTHON, "-c", program)).stdout == b"[]\n"
-    shown = open_host.run(
+    result = open_host.run(
         command=(PYTHON, "-c", "import sys; print(sys.prefix)"), shows_packages=True
     )
-    assert shown.stdout.decode().strip() == sys.base_prefix
+    assert result.stdout.decode().strip() == sys.base_prefix

@@ -47,25 +47,25 @@ def test_a_wall_has_its_own_reason(host: Host, source: str, expected: EndReason)
 
 
 def test_sleeping_past_the_limit(host: Host) -> None:
-    answer = host.run(command=("/bin/sleep", "60"), seconds=0.3)
-    assert reason(answer) is EndReason.TIME_LIMIT
-    assert answer.ended is not None
-    assert 0.3 <= answer.ended.run_seconds < 3
-    assert answer.ended.exit_code is None
+    result = host.run(command=("/bin/sleep", "60"), seconds=0.3)
+    assert reason(result) is EndReason.TIME_LIMIT
+    assert result.ended is not None
+    assert 0.3 <= result.ended.run_seconds < 3
+    assert result.ended.exit_code is None
 
 
 def test_shared_memory_counts_as_memory(host: Host) -> None:
     source = "open('/dev/shm/x', 'wb').write(bytes(100 << 20)); held = bytearray(60 << 20)\n"
-    answer = host.python(source + "import time; time.sleep(60)")
-    assert reason(answer) is EndReason.MEMORY_LIMIT
+    result = host.python(source + "import time; time.sleep(60)")
+    assert reason(result) is EndReason.MEMORY_LIMIT
 
 
 def test_files_at_work_do_not_count_as_memory(host: Host) -> None:
     source = "open('x', 'wb').write(bytes(70 << 20)); held = bytearray(70 << 20)\n"
-    answer = host.python(
+    result = host.python(
         source + "import time; time.sleep(.3)", memory_bytes=100 * MIB, disk_bytes=100 * MIB
     )
-    assert reason(answer) is EndReason.COMPLETED, answer
+    assert reason(result) is EndReason.COMPLETED, result
 
 
 def test_nothing_but_the_work_directory_can_be_written(host: Host) -> None:
@@ -78,8 +78,8 @@ for path in ('/x', '/usr/x', '/etc/x', '/dev/x', '/proc/sys/kernel/hostname', '/
     except OSError:
         pass
 """
-    answer = host.python(source)
-    assert (answer.stdout, answer.stderr) == (b"", b"")
+    result = host.python(source)
+    assert (result.stdout, result.stderr) == (b"", b"")
 
 
 def test_the_kernel_is_told_the_cores_where_groups_limit_them(as_root: bool) -> None:
@@ -89,13 +89,13 @@ def test_the_kernel_is_told_the_cores_where_groups_limit_them(as_root: bool) -> 
         sleeper = confinement(command=("/bin/sh", "-c", "echo CUT; sleep 60"), cores=3)
         host.ask(Request(sleeper, tell=True))
         files = ("cpu.max", "cpu.cfs_quota_us")
-        told = {
+        quotas = {
             (group / file).read_text().split()[0]
             for group in groups(host.state_directory)
             for file in files
             if (group / file).exists()
         }
-    assert told == {"300000"}
+    assert quotas == {"300000"}
 
 
 def test_the_report_says_what_holds(host: Host, is_root: bool) -> None:

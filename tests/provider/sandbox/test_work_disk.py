@@ -52,11 +52,11 @@ with open('x', 'wb') as file:
     for _ in range(200): file.write(bytes(1 << 20))
 print(os.path.getsize('x') >> 20)
 """
-    answer = host.python(source, memory_bytes=64 * MIB, disk_bytes=256 * MIB)
-    assert (answer.ended and answer.ended.reason, answer.stdout) == (
+    result = host.python(source, memory_bytes=64 * MIB, disk_bytes=256 * MIB)
+    assert (result.ended and result.ended.reason, result.stdout) == (
         EndReason.COMPLETED,
         b"200\n",
-    ), answer
+    ), result
 
 
 def test_other_accounts_use_the_disk_only_if_the_kernel_limits_them(
@@ -73,18 +73,18 @@ import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 with open('x', 'wb') as file: file.truncate(1 << 40)
 """
-    answer = host.python(source)
-    assert answer.ended is not None
+    result = host.python(source)
+    assert result.ended is not None
     if host.report.disk == "watchdog":
-        assert answer.ended.reason is EndReason.DISK_LIMIT
-        assert answer.ended.exit_code == -signal.SIGXFSZ
+        assert result.ended.reason is EndReason.DISK_LIMIT
+        assert result.ended.exit_code == -signal.SIGXFSZ
     else:  # a sparse file takes nothing
-        assert answer.ended.reason is EndReason.COMPLETED
+        assert result.ended.reason is EndReason.COMPLETED
 
 
 def test_the_working_directory_is_empty_and_writable(host: Host) -> None:
-    answer = host.python("import os; print(os.listdir('.')); os.mkdir('a'); os.rmdir('a')")
-    assert answer.stdout == b"['.tmp']\n", answer
+    result = host.python("import os; print(os.listdir('.')); os.mkdir('a'); os.rmdir('a')")
+    assert result.stdout == b"['.tmp']\n", result
 
 
 @needs_root
@@ -108,8 +108,8 @@ def test_an_image_holds_what_was_asked_for(tmp_path: Path, size_mib: int) -> Non
 def test_a_killed_provider_leaves_no_image_even_before_it_starts_again() -> None:
     with hosting(True) as doomed:
         command = (PYTHON, "-c", LASTING)
-        wanted = confinement(command=command, disk_bytes=64 * MIB, seconds=60.0)
-        doomed.ask(Request(wanted, tell=True))
+        confined = confinement(command=command, disk_bytes=64 * MIB, seconds=60.0)
+        doomed.ask(Request(confined, tell=True))
         assert loops(doomed.state_directory)
         assert mounts(doomed.state_directory) == []  # the sandbox alone has it
         doomed.process.kill()

@@ -37,10 +37,10 @@ class Provider:
     """A link with everything that came of it."""
 
     def __init__(
-        self, link: NodeServerClient, announced: list[Announcement], ids: list[NodeId]
+        self, link: NodeServerClient, announcements: list[Announcement], ids: list[NodeId]
     ) -> None:
         self.link = link
-        self.announced = announced
+        self.announced = announcements
         self.ids = ids
         self.events: list[Event] = []
         self.answers: list[HeartbeatAnswer] = []
@@ -49,8 +49,8 @@ class Provider:
         self.events += events
         return bool(events)
 
-    def hear(self, answer: HeartbeatAnswer) -> None:
-        self.answers.append(answer)
+    def hear(self, response: HeartbeatAnswer) -> None:
+        self.answers.append(response)
 
     def heard(self, *events: Event) -> Callable[[], bool]:
         return lambda: all(event in self.events for event in events)
@@ -60,14 +60,14 @@ class Provider:
 async def linked(
     server: FakeServer, registration: RegisterNode = REGISTRATION
 ) -> AsyncIterator[Provider]:
-    announced: list[Announcement] = []
+    announcements: list[Announcement] = []
     ids: list[NodeId] = []
     settings = settings_for(server.url, Path("/nonexistent"))
     async with open_node_client(
-        settings, KEY, lambda: registration, announced.append, ids.append
+        settings, KEY, lambda: registration, announcements.append, ids.append
     ) as link:
         await link.register()
-        yield Provider(link, announced, ids)
+        yield Provider(link, announcements, ids)
 
 
 @asynccontextmanager
@@ -87,5 +87,5 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def saying(held: ListHeld, news: ChangeCounter | None = None) -> HeartbeatContent:
-    return HeartbeatContent(held, tuple, lambda: 0, news or ChangeCounter())
+def saying(list_held: ListHeld, news: ChangeCounter | None = None) -> HeartbeatContent:
+    return HeartbeatContent(list_held, tuple, lambda: 0, news or ChangeCounter())

@@ -67,9 +67,9 @@ async def test_a_server_that_is_away_keeps_all_as_it_is(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     has_provided(tmp_path, url)
     before = kept(tmp_path)
-    with pytest.raises(ServerUnreachable, match="Nothing was deleted") as caught:
+    with pytest.raises(ServerUnreachable, match="Nothing was deleted") as error_info:
         await leave_for_good(tmp_path, url)
-    assert "--anyway" in caught.value.hint
+    assert "--anyway" in error_info.value.hint
     assert kept(tmp_path) == before and load_node_id(tmp_path, url) == NODE
 
 

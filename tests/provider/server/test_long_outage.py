@@ -41,14 +41,14 @@ class Hour:
 
 
 @asynccontextmanager
-async def nobody(announced: list[Announcement]) -> AsyncIterator[NodeServerClient]:
+async def nobody(announcements: list[Announcement]) -> AsyncIterator[NodeServerClient]:
     """A link of a node that is known, to a server that is gone; with the usual pauses."""
     url = f"http://127.0.0.1:{free_port()}"
     usual = {"back_off_first_seconds": 0.25, "back_off_longest_seconds": LONGEST_SECONDS}
     settings = replace(settings_for(url, Path("/nonexistent")), **usual)
     registration: RegisterNode = replace(REGISTRATION, node_id="node_01j00000000000000000000000")
     async with open_node_client(
-        settings, KEY, lambda: registration, announced.append, lambda _: None
+        settings, KEY, lambda: registration, announcements.append, lambda _: None
     ) as link:
         yield link
 
@@ -64,19 +64,21 @@ async def an_hour(link: NodeServerClient, seconds: float = HOUR_SECONDS) -> list
 
 
 async def test_the_tries_of_an_hour_are_few_and_never_in_step() -> None:
-    announced: list[Announcement] = []
-    async with nobody(announced) as link:
+    announcements: list[Announcement] = []
+    async with nobody(announcements) as link:
         first, second = await an_hour(link), await an_hour(link)
     for pauses in (first, second):
         assert HOUR_SECONDS / LONGEST_SECONDS <= len(pauses) < 4 * HOUR_SECONDS / LONGEST_SECONDS
         assert max(pauses) <= LONGEST_SECONDS
         # Full jitter: anything from nothing to the longest pause, and no two alike.
-        late = pauses[20:]
-        assert min(late) < 0.2 * LONGEST_SECONDS and max(late) > 0.8 * LONGEST_SECONDS
-        assert len(set(late)) == len(late)
+        later_pauses = pauses[20:]
+        assert (
+            min(later_pauses) < 0.2 * LONGEST_SECONDS and max(later_pauses) > 0.8 * LONGEST_SECONDS
+        )
+        assert len(set(later_pauses)) == len(later_pauses)
     assert first[:10] != second[:10], "two nodes that lost it together do not come back together"
-    assert len(announced) <= 2, "and the person at the screen is not told each time"
-    assert isinstance(announced[0], ServerSilent)
+    assert len(announcements) <= 2, "and the person at the screen is not told each time"
+    assert isinstance(announcements[0], ServerSilent)
 
 
 async def test_tries_without_end_cost_no_memory() -> None:

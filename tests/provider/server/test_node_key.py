@@ -60,9 +60,9 @@ def test_an_authorisation_that_cannot_be_saved_is_reported(tmp_path: Path) -> No
 
 def test_a_file_in_place_of_the_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BadSettings, match="is a file") as told:
+    with pytest.raises(BadSettings, match="is a file") as error_info:
         ensure_key(tmp_path / "file")
-    assert "permissions" not in told.value.hint
+    assert "permissions" not in error_info.value.hint
 
 
 def test_the_key_is_in_no_text_about_it(tmp_path: Path) -> None:
@@ -86,18 +86,22 @@ def test_it_signs_texts_and_devices(tmp_path: Path) -> None:
     assert recover(text_digest("hello"), signed) == key.address
     card = DeviceDescription(DeviceKind.GPU, "GPU-1", "V", "M", 1)
     now = datetime.now(UTC)
-    (said,) = key.state_devices([card], ORIGIN, now)
-    assert (said.uuid, said.origin, said.stated_at) == ("GPU-1", ORIGIN, int(now.timestamp()))
-    digest = statement_digest("GPU-1", key.address, ORIGIN, said.stated_at)
-    assert recover(digest, bytes.fromhex(said.signature[2:])) == key.address
+    (statement,) = key.state_devices([card], ORIGIN, now)
+    assert (statement.uuid, statement.origin, statement.stated_at) == (
+        "GPU-1",
+        ORIGIN,
+        int(now.timestamp()),
+    )
+    digest = statement_digest("GPU-1", key.address, ORIGIN, statement.stated_at)
+    assert recover(digest, bytes.fromhex(statement.signature[2:])) == key.address
 
 
 def test_authorisations_are_kept_per_server_and_key(tmp_path: Path) -> None:
     now = int(time.time())
-    known = Authorised(ORIGIN, ensure_key(tmp_path), now, now + 60)
+    authorised = Authorised(ORIGIN, ensure_key(tmp_path), now, now + 60)
     assert load_authorised(tmp_path, ORIGIN) is None
-    save_delegation(tmp_path, known)
-    assert load_authorised(tmp_path, ORIGIN) == known
+    save_delegation(tmp_path, authorised)
+    assert load_authorised(tmp_path, ORIGIN) == authorised
     assert load_authorised(tmp_path, "https://other.example") is None
     (tmp_path / "node-key").unlink()
     assert load_authorised(tmp_path, ORIGIN) is None, "that was for another key"

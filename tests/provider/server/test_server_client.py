@@ -58,20 +58,20 @@ async def test_registration_keeps_the_id_that_the_server_gives(server: FakeServe
 
 async def test_the_first_contact_fails_at_once_and_clearly(server: FakeServer) -> None:
     server.is_silent = True
-    with pytest.raises(ServerUnreachable) as caught:
+    with pytest.raises(ServerUnreachable) as error_info:
         async with linked(server):
             pass
-    assert server.url in caught.value.detail
-    assert "potluck up" in caught.value.hint
+    assert server.url in error_info.value.detail
+    assert "potluck up" in error_info.value.hint
 
 
 async def test_connection_errors_have_short_reasons() -> None:
     url, patience = f"http://127.0.0.1:{free_port()}", aiohttp.ClientTimeout(total=5)
     async with open_session(url, None) as session:
-        with pytest.raises(ServerUnreachable) as caught:
+        with pytest.raises(ServerUnreachable) as error_info:
             request = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.path, b"", patience)
             await Exchange(session, url).send(request, object)
-    assert caught.value.detail == f"No server answers at {url} (Connection refused)."
+    assert error_info.value.detail == f"No server answers at {url} (Connection refused)."
 
 
 @pytest.mark.parametrize("refusal", [NotSignedIn("Unknown token."), Forbidden("Not a provider.")])
@@ -87,9 +87,11 @@ async def test_a_refusal_at_registration_is_final(
 async def test_news_do_not_wait_for_the_next_heartbeat(server: FakeServer) -> None:
     news = ChangeCounter()
     async with linked(server) as provider:
-        said = saying(tuple, news)
-        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 60.0, Pulse())
-        async with during(beating), asyncio.timeout(20):
+        content = saying(tuple, news)
+        heartbeats = beat_forever(
+            provider.link, content, provider.tell, provider.hear, 60.0, Pulse()
+        )
+        async with during(heartbeats), asyncio.timeout(20):
             news.change()
             await news.until_known()
             assert len(server.beats) == 1, "and says it once"
@@ -110,7 +112,9 @@ async def test_a_device_that_another_wallet_claims_is_contested(server: FakeServ
     server.bound_elsewhere = {"cpu-1"}
     async with linked(server) as provider:
         await provider.link.register()
-    assert [each.contest for each in server.registrations] == [True, True], "and stays so"
+    assert [registration.contest for registration in server.registrations] == [True, True], (
+        "and stays so"
+    )
 
 
 async def test_what_the_server_does_not_take_is_told_and_not_said_again(server: FakeServer) -> None:
@@ -193,16 +197,16 @@ async def test_a_server_that_repeats_itself_does_not_make_us_spin(server: FakeSe
 
 
 async def test_polls_of_an_idle_node_carry_its_heartbeats(server: FakeServer) -> None:
-    pulse, said = Pulse(), saying(tuple)
+    pulse, content = Pulse(), saying(tuple)
     async with linked(server) as provider:
-        polling = polling_of(provider, said, pulse)
-        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 0.5, pulse)
-        async with during(beating), during(polling), asyncio.timeout(30):
+        polling = polling_of(provider, content, pulse)
+        heartbeats = beat_forever(provider.link, content, provider.tell, provider.hear, 0.5, pulse)
+        async with during(heartbeats), during(polling), asyncio.timeout(30):
             await server.until(
                 lambda: sum(poll.beat is not None for poll in server.polls) >= 8, "eight beats"
             )
             assert server.beats == [], "and no request of their own"
-            said.news.change()
+            content.news.change()
             await server.until(lambda: len(server.beats) == 1, "news do not wait for a poll")
 
 
@@ -210,41 +214,41 @@ async def test_a_server_that_does_not_take_them_gets_heartbeats_of_their_own(
     server: FakeServer,
 ) -> None:
     server.takes_beats = False
-    pulse, said = Pulse(), saying(tuple)
+    pulse, content = Pulse(), saying(tuple)
     async with linked(server) as provider:
-        polling = polling_of(provider, said, pulse)
-        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 60.0, pulse)
-        async with during(beating), during(polling):
+        polling = polling_of(provider, content, pulse)
+        heartbeats = beat_forever(provider.link, content, provider.tell, provider.hear, 60.0, pulse)
+        async with during(heartbeats), during(polling):
             await server.until(lambda: len(server.beats) >= 1, "the first is not awaited")
         pulse.start(0.05)
-        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 0.05, pulse)
-        async with during(beating), during(polling_of(provider, said, pulse)):
+        heartbeats = beat_forever(provider.link, content, provider.tell, provider.hear, 0.05, pulse)
+        async with during(heartbeats), during(polling_of(provider, content, pulse)):
             await server.until(lambda: len(server.beats) >= 4, "more")
 
 
 async def test_a_lease_is_renewed_by_heartbeats_of_their_own(server: FakeServer) -> None:
     lease, _ = a_lease()
-    pulse, said = Pulse(), saying(lambda: (lease,))
+    pulse, content = Pulse(), saying(lambda: (lease,))
     async with linked(server) as provider:
-        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 0.05, pulse)
-        async with during(beating), during(polling_of(provider, said, pulse)):
+        heartbeats = beat_forever(provider.link, content, provider.tell, provider.hear, 0.05, pulse)
+        async with during(heartbeats), during(polling_of(provider, content, pulse)):
             await server.until(lambda: len(server.beats) >= 3, "three beats")
     assert all(poll.beat is None for poll in server.polls)
 
 
 def polling_of(
-    provider: Provider, said: HeartbeatContent, pulse: Pulse
+    provider: Provider, content: HeartbeatContent, pulse: Pulse
 ) -> Coroutine[None, None, None]:
-    return acquire_forever(provider.link, said, provider.tell, pulse, polling_for(0.05))
+    return acquire_forever(provider.link, content, provider.tell, pulse, polling_for(0.05))
 
 
 async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) -> None:
     lease, _ = a_lease()
     async with linked(server) as provider:
-        beating = beat_forever(
+        heartbeats = beat_forever(
             provider.link, saying(lambda: (lease,)), provider.tell, provider.hear, 0.02, Pulse()
         )
-        async with during(beating):
+        async with during(heartbeats):
             await server.until(lambda: len(server.beats) >= 3, "three beats")
             await server.call_off(lease.attempt_id)
             await server.until(provider.heard(LeaseLost(lease.attempt_id)), "the stop")
@@ -263,9 +267,9 @@ async def test_an_outage_is_survived_and_its_end_reported(server: FakeServer) ->
             server.is_silent = False
             await server.until(lambda: bool(server.beats), "a beat after the outage")
             await server.until(lambda: len(provider.announced) == 2, "both announcements")
-    silent, answers = provider.announced
+    silent, server_answers = provider.announced
     assert isinstance(silent, ServerSilent)
-    assert isinstance(answers, ServerAnswers)
+    assert isinstance(server_answers, ServerAnswers)
 
 
 @pytest.mark.parametrize("error", [SERVER_NOT_READY, NotSignedIn("Unknown token.")])
@@ -279,7 +283,11 @@ async def test_errors_that_may_pass_are_waited_out(server: FakeServer, error: No
         server.fails_with = None
         await call
     assert server.reports == [Started(lease)]
-    assert [one.code for one in provider.announced if isinstance(one, ServerSilent)] == [error.code]
+    assert [
+        announcement.code
+        for announcement in provider.announced
+        if isinstance(announcement, ServerSilent)
+    ] == [error.code]
 
 
 @pytest.mark.parametrize("status", [200, 302, 401, 500, 520])
@@ -310,8 +318,8 @@ async def test_a_token_that_ended_early_is_replaced(server: FakeServer) -> None:
     lease, _ = a_lease()
     async with linked(server) as provider:
         server.tokens.clear()
-        said = Reports((Started(lease),))
-        await asyncio.gather(*(provider.link.report(lambda: said) for _ in range(5)))
+        reports = Reports((Started(lease),))
+        await asyncio.gather(*(provider.link.report(lambda: reports) for _ in range(5)))
     assert len(server.tokens) == 1, "one signs in for all"
     assert provider.announced == [], "nobody need hear of it"
 
@@ -331,15 +339,15 @@ async def test_a_revoked_key_ends_the_conversation(server: FakeServer) -> None:
     async with linked(server) as provider:
         server.takes_keys = False
         server.tokens.clear()
-        with pytest.raises(NodeKeyRefused) as caught:
+        with pytest.raises(NodeKeyRefused) as error_info:
             await asyncio.wait_for(
                 beat_forever(
                     provider.link, saying(tuple), provider.tell, provider.hear, 0.01, Pulse()
                 ),
                 30,
             )
-    assert KEY.address in caught.value.detail
-    assert "revoked" in caught.value.detail
+    assert KEY.address in error_info.value.detail
+    assert "revoked" in error_info.value.detail
 
 
 async def test_a_server_that_goes_by_another_name_gets_no_signature(server: FakeServer) -> None:
@@ -357,20 +365,20 @@ async def test_a_server_that_forgot_the_node_gets_a_new_registration(server: Fak
         before = provider.link.node_id
         server.nodes.clear()
         lease, _ = a_lease()
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(provider.link.report(lambda: Reports((Started(lease),))) for _ in range(5))
         )
-        assert len(answers) == 5
+        assert len(responses) == 5
         assert provider.link.node_id != before
         assert provider.ids == [before, provider.link.node_id]
-    assert [asked.node_id for asked in server.registrations] == [None, before]
+    assert [registration.node_id for registration in server.registrations] == [None, before]
 
 
 async def test_a_known_node_keeps_its_id(server: FakeServer) -> None:
     node_id = new_node_id()
     server.nodes.add(node_id)
-    known = RegisterNode(REGISTRATION.description, node_id)
-    async with linked(server, known) as provider:
+    registration = RegisterNode(REGISTRATION.description, node_id)
+    async with linked(server, registration) as provider:
         assert provider.link.node_id == node_id
 
 
@@ -434,7 +442,7 @@ async def test_what_is_said_behind_something_that_is_said_again_is_too(server: F
         sender.send(completed(lease))
         async with during(sender.run()):
             await until(provider.heard(ItemsAccepted(items), FinishAccepted(lease.attempt_id)))
-    assert [type(each) for each in provider.events] == [ItemsAccepted, FinishAccepted]
+    assert [type(event) for event in provider.events] == [ItemsAccepted, FinishAccepted]
 
 
 async def test_a_closed_device_is_reported_before_its_reclaim(server: FakeServer) -> None:
@@ -496,12 +504,12 @@ async def test_reports_keep_their_order_when_sent_one_by_one(server: FakeServer)
 
 
 async def test_what_is_withdrawn_is_not_reported(server: FakeServer) -> None:
-    (gone, _), (stays, _) = a_lease(), a_lease()
+    (withdrawn_lease, _), (stays, _) = a_lease(), a_lease()
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)
-        sender.send(Started(gone))
+        sender.send(Started(withdrawn_lease))
         sender.send(Started(stays))
-        sender.withdraw(gone.attempt_id)
+        sender.withdraw(withdrawn_lease.attempt_id)
         async with during(sender.run()):
             await server.until(lambda: bool(server.reports), "a report")
     assert server.reports == [Started(stays)]
@@ -510,14 +518,14 @@ async def test_what_is_withdrawn_is_not_reported(server: FakeServer) -> None:
 async def test_what_is_withdrawn_during_an_outage_is_not_reported_after_it(
     server: FakeServer,
 ) -> None:
-    (gone, _), (stays, _) = a_lease(), a_lease()
+    (withdrawn_lease, _), (stays, _) = a_lease(), a_lease()
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)
         server.is_silent = True
-        sender.send(completed(gone))
+        sender.send(completed(withdrawn_lease))
         async with during(sender.run()):
             await tries(server)
-            sender.withdraw(gone.attempt_id)
+            sender.withdraw(withdrawn_lease.attempt_id)
             sender.send(Started(stays))
             await tries(server)  # the call that was on its way then is over
             server.is_silent = False
@@ -527,13 +535,13 @@ async def test_what_is_withdrawn_during_an_outage_is_not_reported_after_it(
 
 async def test_a_beat_after_an_outage_lists_what_is_held_then(server: FakeServer) -> None:
     (old, _), (new, _) = a_lease(), a_lease()
-    held = [old]
+    held_leases = [old]
     async with linked(server) as provider:
         server.is_silent = True
         async with during(
             beat_forever(
                 provider.link,
-                saying(lambda: tuple(held)),
+                saying(lambda: tuple(held_leases)),
                 provider.tell,
                 provider.hear,
                 0.01,
@@ -541,7 +549,7 @@ async def test_a_beat_after_an_outage_lists_what_is_held_then(server: FakeServer
             )
         ):
             await tries(server)
-            held[:] = [new]
+            held_leases[:] = [new]
             await tries(server)  # the call that was on its way then is over
             server.is_silent = False
             await server.until(lambda: bool(server.beats), "a beat")
@@ -565,10 +573,10 @@ def test_silence_is_measured_where_there_are_no_clocks_to_be_named(
 
 
 def test_a_servers_version_can_do_nothing_to_a_terminal() -> None:
-    told = {"node_id": "node_01j00000000000000000000000", "device_ids": [], "lease_seconds": 1.0}
-    told |= {"heartbeat_seconds": 1.0, "poll_seconds": 1.0}
-    known = msgspec.convert({**told, "server_version": "0.9.0"}, NodeRegistered)
-    assert known.server_version == "0.9.0"
+    fields = {"node_id": "node_01j00000000000000000000000", "device_ids": [], "lease_seconds": 1.0}
+    fields |= {"heartbeat_seconds": 1.0, "poll_seconds": 1.0}
+    registered_node = msgspec.convert({**fields, "server_version": "0.9.0"}, NodeRegistered)
+    assert registered_node.server_version == "0.9.0"
     for version in ("\x1b[2J", "0.9\n1.0", "9" * 2_000):
         with pytest.raises(msgspec.ValidationError):
-            msgspec.convert({**told, "server_version": version}, NodeRegistered)
+            msgspec.convert({**fields, "server_version": version}, NodeRegistered)

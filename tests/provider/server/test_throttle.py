@@ -22,11 +22,11 @@ class Download:
 
     async def until_received(self, size_bytes: int) -> float:
         """The seconds until so many bytes more have come."""
-        wanted, began = self.received + size_bytes, time.monotonic()
+        target_bytes, started = self.received + size_bytes, time.monotonic()
         async with asyncio.timeout(20):
-            while self.received < wanted:
+            while self.received < target_bytes:
                 await asyncio.sleep(0.005)
-        return time.monotonic() - began
+        return time.monotonic() - started
 
 
 @asynccontextmanager
@@ -89,12 +89,12 @@ async def test_all_who_move_bytes_share_one_limit() -> None:
             await throttle.take(10_000)
             moved[name] += 10_000
 
-    began = time.monotonic()
+    started = time.monotonic()
     movers = [asyncio.create_task(move(name)) for name in moved]
     await asyncio.sleep(0.5)
-    for each in movers:
-        each.cancel()
-    seconds = time.monotonic() - began
+    for mover in movers:
+        mover.cancel()
+    seconds = time.monotonic() - started
     assert 0.8 * seconds <= sum(moved.values()) / MB <= 1.2 * seconds + 0.1
     assert max(moved.values()) - min(moved.values()) <= 50_000, "one after the other"
 

@@ -8,7 +8,7 @@ from potluck.provider.server.version_skew import Skews, misunderstood, skew
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs"),
+    ("own_version", "server_version"),
     [
         ("0.2.1", "0.2.9"),  # made to work together
         ("0.2.0", ""),  # a server that does not say
@@ -16,36 +16,44 @@ from potluck.provider.server.version_skew import Skews, misunderstood, skew
         ("1.10.0rc1", "1.10.3"),
     ],
 )
-def test_versions_that_fit_are_no_news(ours: str, theirs: str) -> None:
-    assert skew(ours, theirs) is None
+def test_versions_that_fit_are_no_news(own_version: str, server_version: str) -> None:
+    assert skew(own_version, server_version) is None
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "order"),
+    ("own_version", "server_version", "order"),
     [("0.1.0", "0.2.0", "older"), ("0.10.0", "0.9.5", "newer"), ("1.0.0", "2.0.0", "older")],
 )
-def test_others_are_told_with_what_works_and_what_to_do(ours: str, theirs: str, order: str) -> None:
-    told = skew(ours, theirs)
-    assert told is not None
-    assert order in told.detail and "Tasks run;" in told.detail
-    assert f"Install Potluck {theirs}" in told.hint
-    assert ("Ask the operator to update" in told.hint) is (order == "newer")
+def test_others_are_told_with_what_works_and_what_to_do(
+    own_version: str, server_version: str, order: str
+) -> None:
+    warning = skew(own_version, server_version)
+    assert warning is not None
+    assert order in warning.detail and "Tasks run;" in warning.detail
+    assert f"Install Potluck {server_version}" in warning.hint
+    assert ("Ask the operator to update" in warning.hint) is (order == "newer")
 
 
 def test_version_skew_explains_a_refused_registration() -> None:
-    told = misunderstood("0.2.0", "0.1.0", "unknown field `colour`.")
-    assert told is not None
-    assert "0.1.0" in told.detail and "unknown field `colour`" in told.detail
+    warning = misunderstood("0.2.0", "0.1.0", "unknown field `colour`.")
+    assert warning is not None
+    assert "0.1.0" in warning.detail and "unknown field `colour`" in warning.detail
     assert misunderstood("0.2.0", "0.2.0", "no") is None, "that would be a mistake of ours"
     assert misunderstood("0.2.0", "", "no") is None
 
 
 def test_each_version_of_a_server_is_reported_once() -> None:
-    told: list[Announcement] = []
-    skews = Skews(told.append)
-    for theirs in ("99.1.0", "99.1.0", potluck.__version__, "99.2.0"):
-        before = len(told)
-        skews.note(theirs)
-        assert (len(told), skews.theirs) == (before, theirs), "not before it is time"
+    announcements: list[Announcement] = []
+    skews = Skews(announcements.append)
+    for server_version in ("99.1.0", "99.1.0", potluck.__version__, "99.2.0"):
+        before = len(announcements)
+        skews.note(server_version)
+        assert (len(announcements), skews.theirs) == (before, server_version), (
+            "not before it is time"
+        )
         skews.tell()
-    assert [each.theirs for each in told if isinstance(each, VersionSkew)] == ["99.1.0", "99.2.0"]
+    assert [
+        announcement.theirs
+        for announcement in announcements
+        if isinstance(announcement, VersionSkew)
+    ] == ["99.1.0", "99.2.0"]

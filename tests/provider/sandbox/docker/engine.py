@@ -60,7 +60,7 @@ def skip_unless_possible(name: str) -> None:
     }
     if os.geteuid() != 0:
         pytest.skip("only root can start a container engine of its own")
-    if missing := [each for each in programs[name] if shutil.which(each) is None]:
+    if missing := [program for program in programs[name] if shutil.which(program) is None]:
         pytest.skip(f"{', '.join(missing)} is not installed")
 
 
@@ -74,10 +74,12 @@ def starting(
     directory = Path(tempfile.mkdtemp(prefix="potluck-"))
     socket = directory / "engine.sock"
     is_podman = name == "podman"
-    words = _podman(directory, socket) if is_podman else _dockerd(directory, socket, runsc_options)
+    command = (
+        _podman(directory, socket) if is_podman else _dockerd(directory, socket, runsc_options)
+    )
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*wrapper, *words], stdout=log, stderr=log, start_new_session=True, cwd=directory
+            [*wrapper, *command], stdout=log, stderr=log, start_new_session=True, cwd=directory
         )
     engine = Started(name, socket)
     try:
@@ -147,9 +149,9 @@ def _remove_containers(engine: Started) -> None:
 def _end_rest(directory: Path) -> None:
     """Programs of the engine that outlive it for a moment, and would mount something once more."""
     deadline = time.monotonic() + 10
-    while left := _named_after(directory):
+    while remaining_pids := _named_after(directory):
         if time.monotonic() > deadline:
-            for pid in left:
+            for pid in remaining_pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
@@ -157,16 +159,16 @@ def _end_rest(directory: Path) -> None:
 
 def _named_after(directory: Path) -> list[int]:
     """Processes whose command line names the directory, which nobody else knows."""
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if os.fsencode(directory) in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def _unmount(directory: Path) -> None:
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     places = [line.split()[4] for line in lines]
-    for place in reversed([each for each in places if Path(each).is_relative_to(directory)]):
+    for place in reversed([path for path in places if Path(path).is_relative_to(directory)]):
         subprocess.run(["umount", "--lazy", place], check=False)

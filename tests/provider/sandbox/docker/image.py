@@ -18,10 +18,10 @@ BARE = "potluck-test-bare"
 
 
 def _busybox() -> bytes:
-    found = shutil.which("busybox")
-    if found is None:
+    busybox = shutil.which("busybox")
+    if busybox is None:
         pytest.skip("busybox is not installed")
-    return Path(found).read_bytes()
+    return Path(busybox).read_bytes()
 
 
 def layer() -> bytes:

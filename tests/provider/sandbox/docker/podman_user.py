@@ -23,10 +23,10 @@ _LONGER_THAN_IDLE = ("/bin/sh", "-c", "sleep 2; echo done")
 
 
 async def prove(directory: Path) -> None:
-    chosen = await choose(DriverSite(directory / "chosen", "test"), "bwrap")
-    report = chosen.containers
+    selection = await choose(DriverSite(directory / "chosen", "test"), "bwrap")
+    report = selection.containers
     assert report is not None
-    print(chosen.report.driver, report.notes[0].rpartition(" ")[0], report.user, flush=True)
+    print(selection.report.driver, report.notes[0].rpartition(" ")[0], report.user, flush=True)
     assert report.is_safe_for_strangers == (report.memory != "none" != report.processes)
     assert report.is_safe_for_strangers or "rootless Podman" in report.notes[1]
 
@@ -39,8 +39,8 @@ async def prove(directory: Path) -> None:
     await Engine(service.socket).import_image(layer(), BARE, "test=1")
     output = bytearray()
     run = replace(make_trial("test"), image=BARE, command=_LONGER_THAN_IDLE)
-    ended = await driver.run(run, partial(_collect, output))
-    print(ended.reason, output.decode().strip(), flush=True)
+    outcome = await driver.run(run, partial(_collect, output))
+    print(outcome.reason, output.decode().strip(), flush=True)
     while service.is_serving:
         await asyncio.sleep(0.02)
     print("idle", flush=True)

@@ -46,10 +46,10 @@ class Speaker:
         loop = asyncio.get_running_loop()
         for message in self._messages:
             await loop.sock_sendall(self._ours, message)
-            answer = b""
-            while len(answer) < len(message):
-                answer += await loop.sock_recv(self._ours, 1 << 20)
-            self.heard.append(answer)
+            response = b""
+            while len(response) < len(message):
+                response += await loop.sock_recv(self._ours, 1 << 20)
+            self.heard.append(response)
             await view.drained()
             self.written_before.append(len(self.written))
         assert view.spent().cpu_seconds > 0
@@ -90,9 +90,9 @@ async def test_the_end_of_one_that_is_killed_is_heard(docker: Started, tmp_path:
     await driver.probe()
     source = "import os, time; os.write(0, b'last words'); time.sleep(60)"
     killed = replace(confinement(command=(PYTHON, "-I", "-c", source)), seconds=1.0)
-    ended = await driver.run(killed, _nowhere, companion=listener, errand=listener)
+    outcome = await driver.run(killed, _nowhere, companion=listener, errand=listener)
 
-    assert ended.reason is EndReason.TIME_LIMIT
+    assert outcome.reason is EndReason.TIME_LIMIT
     assert listener.heard == b"last words"
 
 
@@ -113,12 +113,12 @@ async def test_messages_arrive_whole_and_after_what_was_written_before(
     await driver.probe()
     speaker = Speaker(kind, messages, hangs_up)
     try:
-        ended = await driver.run(
+        outcome = await driver.run(
             confinement(command=(PYTHON, "-I", "-c", ECHO)), speaker.output, companion=speaker
         )
     finally:
         speaker.close()
-    assert ended.reason is EndReason.COMPLETED, (ended, speaker.written)
+    assert outcome.reason is EndReason.COMPLETED, (outcome, speaker.written)
     assert speaker.heard == [message[::-1] for message in messages]
     assert speaker.written_before == [3, 25_603, 25_608]
     assert speaker.written.endswith(b"silence\n") is hangs_up

@@ -25,15 +25,15 @@ class Box:
         self.said = b""
 
     async def run(self, *command: str, **settings: object) -> RunOutcome:
-        said = bytearray()
+        output = bytearray()
 
         async def listen(_: str, data: bytes) -> None:
-            said.extend(data)
+            output.extend(data)
 
         image = {"image": NAME, **settings}
-        ended = await self.driver.run(confinement(command=command, **image), listen)
-        self.said = bytes(said)
-        return ended
+        outcome = await self.driver.run(confinement(command=command, **image), listen)
+        self.said = bytes(output)
+        return outcome
 
 
 @pytest.fixture(scope="module")
@@ -49,46 +49,46 @@ async def _box(engine: Started, directory: Path) -> Box:
 
 
 async def test_an_image_runs_its_own_command_with_its_own_variables(box: Box) -> None:
-    ended = await box.run()
-    assert (ended.reason, ended.exit_code) == (EndReason.EXIT_STATUS, 5), ended
+    outcome = await box.run()
+    assert (outcome.reason, outcome.exit_code) == (EndReason.EXIT_STATUS, 5), outcome
     assert box.said == b"hello from the image\n"
 
 
 async def test_a_command_takes_the_place_of_the_images_and_has_the_same_walls(box: Box) -> None:
-    look = (
+    script = (
         "echo $PWD $HOME $WORD $GREETING; id -u; cat /proc/self/status; ls / /sys; cat given;"
         "touch /x; touch /bin/x; touch /data/kept && touch /tmp/too && echo mine; ls -a /work"
     )
-    ended = await box.run(look, environment={"WORD": "said"}, files={"given": b"a file\n"})
-    assert ended.reason is EndReason.COMPLETED, box.said
-    told = box.said.decode()
-    first, uid, *_ = told.splitlines()
+    outcome = await box.run(script, environment={"WORD": "said"}, files={"given": b"a file\n"})
+    assert outcome.reason is EndReason.COMPLETED, box.said
+    output = box.said.decode()
+    first, uid, *_ = output.splitlines()
     assert first == "/work /work said hello"
     assert int(uid) >= 0x7000_0000
-    assert "CapEff:\t0000000000000000" in told
-    assert "Seccomp:\t2" in told and "NoNewPrivs:\t1" in told
-    assert "a file\n" in told and "mine\n" in told
-    assert told.count("Read-only file system") == 2
-    assert "checked" not in told, "no health check of the image's is run"
+    assert "CapEff:\t0000000000000000" in output
+    assert "Seccomp:\t2" in output and "NoNewPrivs:\t1" in output
+    assert "a file\n" in output and "mine\n" in output
+    assert output.count("Read-only file system") == 2
+    assert "checked" not in output, "no health check of the image's is run"
 
 
 async def test_an_image_reads_its_stdin(box: Box, tmp_path: Path) -> None:
     (tmp_path / "given").write_text("Bob\n")
-    ended = await box.run("read name; echo hello $name; cat", stdin=tmp_path / "given")
-    assert (ended.reason, box.said) == (EndReason.COMPLETED, b"hello Bob\n"), ended
+    outcome = await box.run("read name; echo hello $name; cat", stdin=tmp_path / "given")
+    assert (outcome.reason, box.said) == (EndReason.COMPLETED, b"hello Bob\n"), outcome
 
 
 async def test_an_image_without_a_command_needs_one(box: Box) -> None:
-    ended = await box.run(image=BARE)
-    assert (ended.reason, box.said) == (EndReason.INPUT_FAILED, b"")
-    assert ended.detail == f"neither the image {BARE} nor the task has a command"
+    outcome = await box.run(image=BARE)
+    assert (outcome.reason, box.said) == (EndReason.INPUT_FAILED, b"")
+    assert outcome.detail == f"neither the image {BARE} nor the task has a command"
     assert (await box.run("/bin/true", image=BARE)).reason is EndReason.COMPLETED
 
 
 async def test_what_an_image_calls_a_volume_has_the_limit_of_the_disk(box: Box) -> None:
     fill = "cat /dev/zero > /data/big; sleep 60"
-    ended = await box.run(fill, disk_bytes=4 * MIB)
-    assert ended.reason is EndReason.DISK_LIMIT
+    outcome = await box.run(fill, disk_bytes=4 * MIB)
+    assert outcome.reason is EndReason.DISK_LIMIT
 
 
 async def test_the_engine_never_knows_a_variable_nor_obeys_one_of_the_images(box: Box) -> None:
@@ -96,12 +96,14 @@ async def test_the_engine_never_knows_a_variable_nor_obeys_one_of_the_images(box
     name = "attempt_secret"
     running = asyncio.create_task(box.run("sleep 60", environment=secret, name=name))
     try:
-        known = await _inspected(box, name)
+        inspected = await _inspected(box, name)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert "swordfish" not in known and "/work/hook.so" not in known
-    variables = dict(each.partition("=")[::2] for each in json.loads(known)["Config"]["Env"])
+    assert "swordfish" not in inspected and "/work/hook.so" not in inspected
+    variables = dict(
+        variable.partition("=")[::2] for variable in json.loads(inspected)["Config"]["Env"]
+    )
     assert (variables["LD_PRELOAD"], variables["NVIDIA_VISIBLE_DEVICES"]) == ("", "")
 
 
@@ -111,27 +113,27 @@ async def test_an_image_that_is_not_there_is_declined_unless_it_may_be_fetched(
     registry = TestServer(Registry().app(), host="127.0.0.1")
     async with registry:
         name = f"127.0.0.1:{registry.port}/box"
-        ended = await box.run(image=name)
-        assert (ended.reason, ended.exit_code) == (EndReason.DECLINED, None)
-        assert ended.detail.startswith(f"The node does not have the image {name} ")
-        assert "pull_images=yes" in ended.detail
+        outcome = await box.run(image=name)
+        assert (outcome.reason, outcome.exit_code) == (EndReason.DECLINED, None)
+        assert outcome.detail.startswith(f"The node does not have the image {name} ")
+        assert "pull_images=yes" in outcome.detail
         fetching = DockerDriver(tmp_path, "other", box.engine.socket, may_pull=lambda: True)
         await fetching.probe()
         box = Box(fetching, box.engine)
-        ended = await box.run(image=f"{name}:missing")
-        assert ended.reason is EndReason.INPUT_FAILED
-        ended = await box.run(image=name)
-        assert (ended.reason, box.said) == (EndReason.COMPLETED, b"fetched\n"), ended
+        outcome = await box.run(image=f"{name}:missing")
+        assert outcome.reason is EndReason.INPUT_FAILED
+        outcome = await box.run(image=name)
+        assert (outcome.reason, box.said) == (EndReason.COMPLETED, b"fetched\n"), outcome
 
 
 @pytest.mark.long
 async def test_images_run_in_every_engine(engine: Started, tmp_path: Path) -> None:
     box = await _box(engine, tmp_path)
-    ended = await box.run()
-    assert (ended.reason, ended.exit_code) == (EndReason.EXIT_STATUS, 5), ended
+    outcome = await box.run()
+    assert (outcome.reason, outcome.exit_code) == (EndReason.EXIT_STATUS, 5), outcome
     assert box.said == b"hello from the image\n"
-    ended = await box.run("touch /x")
-    assert ended.reason is EndReason.EXIT_STATUS
+    outcome = await box.run("touch /x")
+    assert outcome.reason is EndReason.EXIT_STATUS
 
 
 async def _inspected(box: Box, name: str) -> str:

@@ -19,8 +19,8 @@ FAMILY_RUN = confinement(name="attempt_family", command=(PYTHON, "-I", "-c", FAM
 
 def test_cancelling_ends_everything(docker: Started) -> None:
     with hosting(True, docker.kind) as host:
-        answer = host.ask(Request(FAMILY_RUN, cancel=True))
-        assert answer.cancelled
+        cancel_answer = host.ask(Request(FAMILY_RUN, cancel=True))
+        assert cancel_answer.cancelled
         assert _left(docker, host) == ([], [], [])
 
 
@@ -58,9 +58,9 @@ def test_a_run_takes_the_place_of_what_an_earlier_life_has_left_under_its_name(
         doomed.process.kill()
         doomed.process.wait()
         with hosting(True, docker.kind, doomed.state_directory) as successor:
-            again = successor.run(name="attempt_family")
-            assert again.ended is not None
-            assert again.ended.reason is EndReason.COMPLETED
+            second_run = successor.run(name="attempt_family")
+            assert second_run.ended is not None
+            assert second_run.ended.reason is EndReason.COMPLETED
             assert _left(docker, successor) == ([], [], [])
 
 
@@ -91,9 +91,9 @@ def _kill_and_reap(engine: Started) -> None:
         with hosting(True, engine.kind, doomed.state_directory) as successor:
             successor.reap()
             assert _left(engine, successor) == ([], [], [])
-            again = successor.run(name="attempt_family")
-            assert again.ended is not None
-            assert again.ended.reason is EndReason.COMPLETED
+            second_run = successor.run(name="attempt_family")
+            assert second_run.ended is not None
+            assert second_run.ended.reason is EndReason.COMPLETED
 
 
 def _left(engine: Started, host: Host) -> tuple[list[str], list[str], list[Path]]:
@@ -108,13 +108,15 @@ def _left(engine: Started, host: Host) -> tuple[list[str], list[str], list[Path]
 def _processes(engine: Started, container: str) -> list[int]:
     """All that are in its control group, where there is one for processes."""
     first = asyncio.run(Engine(engine.socket).pid(container))
-    own = Path(f"/proc/{first}/cgroup").read_text()
+    own_groups = Path(f"/proc/{first}/cgroup").read_text()
     group = next(
-        line.rpartition(":")[2] for line in own.splitlines() if ":pids:" in line or "0::" in line
+        line.rpartition(":")[2]
+        for line in own_groups.splitlines()
+        if ":pids:" in line or "0::" in line
     )
     places = [Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")]
-    found = [place / group.lstrip("/") / "cgroup.procs" for place in places]
-    return [int(pid) for path in found if path.exists() for pid in path.read_text().split()]
+    files = [place / group.lstrip("/") / "cgroup.procs" for place in places]
+    return [int(pid) for path in files if path.exists() for pid in path.read_text().split()]
 
 
 def _descriptors(host: Host) -> int:

@@ -54,9 +54,14 @@ def test_podman_is_found_started_and_ended(home: Path) -> None:
         "PATH": os.environ["PATH"],
         "PYTHONPATH": "src",
     }
-    words = [sys.executable, "-m", "tests.provider.sandbox.docker.podman_user", str(home / "state")]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.provider.sandbox.docker.podman_user",
+        str(home / "state"),
+    ]
     process = subprocess.Popen(
-        words,
+        command,
         cwd=REPOSITORY,
         env=variables,
         user=NOBODY,
@@ -117,7 +122,7 @@ async def test_a_service_that_cannot_start_is_tried_again(
 
 def services_of(home: Path) -> list[str]:
     """The services of this user, by the variable that names their directory."""
-    found = []
+    service_names = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             command = (entry / "cmdline").read_bytes()
@@ -125,5 +130,5 @@ def services_of(home: Path) -> list[str]:
         except OSError:
             continue
         if b"system\0service" in command and f"HOME={home}\0".encode() in variables:
-            found.append(entry.name)
-    return found
+            service_names.append(entry.name)
+    return service_names

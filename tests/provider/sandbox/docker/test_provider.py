@@ -37,9 +37,9 @@ def test_images_run_beside_bubblewrap_and_others_get_those_that_are_named(
         owner = server.client()
         plain = owner.finished(owner.submit("print('by bubblewrap')"))
         assert plain["state"] == "succeeded"
-        own = owner.finished(_submit(owner, "echo $WORD > output/said; cat output/said"))
-        assert (own["state"], owner.log(own["id"])) == ("succeeded", "said\n"), own
-        files = owner.get(f"/v1/tasks/{own['id']}/files")["files"]
+        own_task = owner.finished(_submit(owner, "echo $WORD > output/said; cat output/said"))
+        assert (own_task["state"], owner.log(own_task["id"])) == ("succeeded", "said\n"), own_task
+        files = owner.get(f"/v1/tasks/{own_task['id']}/files")["files"]
         assert [(file["path"], file["blob"]["size_bytes"]) for file in files] == [("said", 5)]
 
         person = CommandLine(tmp_path / "config", server.url, server.token)
@@ -63,11 +63,11 @@ def _example(person: CommandLine, directory: Path) -> str:
     variables = person.variables | {"IMAGE": BARE}
     variables["PATH"] = f"{programs}:{variables['PATH']}"
     script = Path(__file__).parents[4] / "examples" / "container.sh"
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", script], cwd=directory, env=variables, capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 0 and done.stdout, done.stderr
-    return done.stdout
+    assert process.returncode == 0 and process.stdout, process.stderr
+    return process.stdout
 
 
 @potluck.task
@@ -98,9 +98,9 @@ def test_everything_runs_in_containers_where_the_owner_says_so(
         assert array["state"] == "succeeded", array
         files = owner.get(f"/v1/tasks/{array['id']}/files")["files"]
         assert sorted(file["path"] for file in files) == ["0/made", "1/made", "2/made"]
-        answers = list(doubled.using(client=client).map(range(50)))
-        assert [value for value, _ in answers] == [2 * number for number in range(50)]
-        assert {parent for _, parent in answers} == {1}, "our first process started it"
+        pairs = list(doubled.using(client=client).map(range(50)))
+        assert [value for value, _ in pairs] == [2 * number for number in range(50)]
+        assert {parent for _, parent in pairs} == {1}, "our first process started it"
 
 
 @pytest.mark.long
@@ -136,9 +136,9 @@ def _submit(client: Api, command: str) -> str:
         "command": [command],
         "environment": {"WORD": "said"},
     }
-    answer = client.post("/v1/tasks", {"spec": spec})
-    assert "id" in answer, answer
-    return str(answer["id"])
+    submitted = client.post("/v1/tasks", {"spec": spec})
+    assert "id" in submitted, submitted
+    return str(submitted["id"])
 
 
 def _reasons(client: Api, task_id: str) -> list[Any]:

@@ -66,23 +66,23 @@ def test_the_report_says_what_holds(host: Host) -> None:
 def test_a_run_sees_what_it_was_given_and_nothing_of_the_host(host: Host, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "text").write_text("of the environment")
-    answer = host.python(
+    result = host.python(
         LOOKS_AROUND,
         files={"a.txt": b"hello"},
         environment={"WORD": "spaces = and\nlines"},
         mounts=(Mount(tmp_path, "/environment"),),
     )
-    assert answer.ended is not None
-    assert (answer.ended.reason, answer.ended.exit_code) == (EndReason.EXIT_STATUS, 137), answer
-    assert answer.stderr == bytes(range(256)), "streams stay apart, and bytes stay bytes"
-    seen = json.loads(answer.stdout)
+    assert result.ended is not None
+    assert (result.ended.reason, result.ended.exit_code) == (EndReason.EXIT_STATUS, 137), result
+    assert result.stderr == bytes(range(256)), "streams stay apart, and bytes stay bytes"
+    report = json.loads(result.stdout)
     assert (
-        SECRET not in seen.pop("first") and "WORD" not in answer.stdout.decode().split("first")[1]
+        SECRET not in report.pop("first") and "WORD" not in result.stdout.decode().split("first")[1]
     )
-    assert seen.pop("uid") >= 0x7000_0000
-    assert seen.pop("resolv").startswith("#")
-    del seen["groups"]
-    assert seen == {
+    assert report.pop("uid") >= 0x7000_0000
+    assert report.pop("resolv").startswith("#")
+    del report["groups"]
+    assert report == {
         "cwd": "/work",
         "read": "",
         "variables": {"WORD": "spaces = and\nlines", "HOME": "/work", "HOST_SECRET": None},
@@ -97,8 +97,8 @@ def test_a_run_sees_what_it_was_given_and_nothing_of_the_host(host: Host, tmp_pa
         "name": "potluck",
         "pids": [1],
     }
-    assert answer.ended.cpu_seconds > 0.01
-    assert answer.ended.memory_peak_bytes > 1_000_000
+    assert result.ended.cpu_seconds > 0.01
+    assert result.ended.memory_peak_bytes > 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -113,39 +113,39 @@ def test_a_run_sees_what_it_was_given_and_nothing_of_the_host(host: Host, tmp_pa
     ids=["forks", "memory", "disk", "time", "signal"],
 )
 def test_every_wall_has_its_own_reason(host: Host, source: str, expected: EndReason) -> None:
-    answer = host.python(source, seconds=0.5 if expected is EndReason.TIME_LIMIT else 20.0)
-    assert answer.ended is not None
-    assert answer.ended.reason is expected, answer
+    result = host.python(source, seconds=0.5 if expected is EndReason.TIME_LIMIT else 20.0)
+    assert result.ended is not None
+    assert result.ended.reason is expected, result
     if expected is EndReason.SIGNAL:
-        assert answer.ended.exit_code == -signal.SIGSEGV
+        assert result.ended.exit_code == -signal.SIGSEGV
 
 
 def test_what_is_called_back_is_asked_and_may_finish(host: Host) -> None:
     polite = confinement(command=(PYTHON, "-I", "-c", POLITE), seconds=60.0)
-    answer = host.ask(Request(polite, recalls=(10.0,)))
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.RECLAIMED
-    assert answer.stdout == b"CUT\nchild kept\nfather kept\n"
-    assert answer.ended.run_seconds < 5
+    result = host.ask(Request(polite, recalls=(10.0,)))
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.RECLAIMED
+    assert result.stdout == b"CUT\nchild kept\nfather kept\n"
+    assert result.ended.run_seconds < 5
 
 
 def test_what_an_errand_brings_is_there_and_what_is_left_is_found(host: Host) -> None:
     source = "open('made', 'w').write(open('given').read() * 2)"
-    wanted = confinement(command=(PYTHON, "-I", "-c", source))
-    answer = host.ask(Request(wanted, brings={"given": b"ab"}))
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.COMPLETED, answer.stderr
-    assert answer.left == {"given": b"ab", "made": b"abab"}
+    confined = confinement(command=(PYTHON, "-I", "-c", source))
+    result = host.ask(Request(confined, brings={"given": b"ab"}))
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.COMPLETED, result.stderr
+    assert result.left == {"given": b"ab", "made": b"abab"}
 
 
 def test_a_mount_that_is_not_there_fails_the_sandbox_and_is_not_made(
     host: Host, tmp_path: Path
 ) -> None:
     missing = tmp_path / "missing"
-    answer = host.run(mounts=(Mount(missing, "/environment"),))
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.SANDBOX_FAILED
-    assert str(missing) in answer.ended.detail
+    result = host.run(mounts=(Mount(missing, "/environment"),))
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.SANDBOX_FAILED
+    assert str(missing) in result.ended.detail
     assert not missing.exists()
 
 
@@ -156,8 +156,8 @@ def test_an_ordinary_user_needs_no_more_than_the_engines_socket(docker: Started)
     with hosting(False, docker.kind) as host:
         assert (host.report.disk, host.report.user) == ("watchdog", "the provider's user")
         shuts = "import os; os.mkdir('shut', 0); os.symlink('/etc', 'link'); print(os.getuid())"
-        answer = host.python(shuts)
-        assert (answer.stdout, answer.stderr) == (b"65534\n", b"")
+        result = host.python(shuts)
+        assert (result.stdout, result.stderr) == (b"65534\n", b"")
         assert list((host.state_directory / "docker").iterdir()) == []
         full = host.python(FILLS_DISK + "; import time; time.sleep(60)")
         assert full.ended is not None
@@ -177,11 +177,11 @@ def test_other_engines_hold_the_same_walls(name: str) -> None:
         assert host.report.syscalls == ("gVisor and seccomp" if is_gvisor else "seccomp")
         is_kernel = host.report.strength is SandboxStrength.KERNEL
         assert is_kernel is is_gvisor
-        answer = host.python(source)
-        assert answer.ended is not None
-        assert (answer.ended.reason, answer.ended.exit_code) == (EndReason.EXIT_STATUS, 137), answer
-        assert answer.stdout == b"True [(1, 'lo')]\n"
-        assert answer.stderr == b"\xff\x00"
+        result = host.python(source)
+        assert result.ended is not None
+        assert (result.ended.reason, result.ended.exit_code) == (EndReason.EXIT_STATUS, 137), result
+        assert result.stdout == b"True [(1, 'lo')]\n"
+        assert result.stderr == b"\xff\x00"
         crowded = host.python(FORKS_FOREVER, memory_bytes=1024 * MIB)
         assert crowded.ended is not None
         assert crowded.ended.reason is EndReason.PROCESS_LIMIT
@@ -190,8 +190,8 @@ def test_other_engines_hold_the_same_walls(name: str) -> None:
 def test_a_command_that_speaks_for_the_first_process_harms_itself_alone(host: Host) -> None:
     """It is the same user, and can write where that writes: a frame without end, for one."""
     forged = "open('/proc/1/fd/1', 'wb', 0).write(b'1' + b'\\xff' * 4 + bytes(100_000))"
-    answer = host.python(f"{forged}; import time; time.sleep(60)")
-    assert answer.ended is not None
-    assert answer.ended.reason is EndReason.SIGNAL
-    assert answer.ended.run_seconds < 10
+    result = host.python(f"{forged}; import time; time.sleep(60)")
+    assert result.ended is not None
+    assert result.ended.reason is EndReason.SIGNAL
+    assert result.ended.run_seconds < 10
     assert host.run().ended is not None

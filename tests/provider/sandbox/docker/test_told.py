@@ -53,30 +53,30 @@ def encased(
     tmp_path: Path, defaults: ContainerDefaults | None = None, **changes: object
 ) -> dict[str, object]:
     """What the engine would be told of this run in an image with a volume."""
-    wanted: Confinement = confinement(image="some", **changes)
+    confined: Confinement = confinement(image="some", **changes)
     image = Image("sha256:1", ImageConfig(env=["LD_PRELOAD=x", "A=b"], volumes={"/data": {}}))
-    disk = DirectoryDisk(tmp_path / "disk", wanted.disk_bytes)
-    work = ContainerWork(tmp_path / "run", wanted.disk_bytes, disk)
+    disk = DirectoryDisk(tmp_path / "disk", confined.disk_bytes)
+    work = ContainerWork(tmp_path / "run", confined.disk_bytes, disk)
     try:
         parts = (
             defaults or ContainerDefaults("potluck.node=n", ("no-new-privileges",)),
             init_on_any_image(),
             image,
         )
-        return ContainerConfig(wanted, *parts, 1234, 1234, work).to_json()
+        return ContainerConfig(confined, *parts, 1234, 1234, work).to_json()
     finally:
         work.remove()
         disk.release()
 
 
 def test_every_wall_is_asked_for(tmp_path: Path) -> None:
-    told = encased(tmp_path, environment={"TOKEN": "swordfish"}, cores=3)
-    host = told["HostConfig"]
+    container_request = encased(tmp_path, environment={"TOKEN": "swordfish"}, cores=3)
+    host = container_request["HostConfig"]
     assert isinstance(host, dict)
-    assert "swordfish" not in json.dumps(told)
-    assert told["Env"] == ["LD_PRELOAD="]
-    assert told["User"] == "1234:1234"
-    assert told["Healthcheck"] == {"Test": ["NONE"]}
+    assert "swordfish" not in json.dumps(container_request)
+    assert container_request["Env"] == ["LD_PRELOAD="]
+    assert container_request["User"] == "1234:1234"
+    assert container_request["Healthcheck"] == {"Test": ["NONE"]}
     assert (host["NetworkMode"], host["IpcMode"], host["CapDrop"]) == ("none", "private", ["ALL"])
     assert (host["ReadonlyRootfs"], host["LogConfig"]) == (True, {"Type": "none"})
     assert host["Memory"] == host["MemorySwap"] == 128 * MIB + CACHE_BYTES
@@ -112,7 +112,7 @@ def test_cards_go_into_images_by_the_toolkit_and_others_as_nodes(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("said", "word"),
+    ("toolkit_version", "word"),
     [
         (None, "not installed"),
         ("", "not installed"),
@@ -124,30 +124,34 @@ def test_cards_go_into_images_by_the_toolkit_and_others_as_nodes(tmp_path: Path)
         ("cli-version: 2.0.0", None),
     ],
 )
-def test_a_toolkit_that_lets_images_escape_is_refused(said: str | None, word: str | None) -> None:
+def test_a_toolkit_that_lets_images_escape_is_refused(
+    toolkit_version: str | None, word: str | None
+) -> None:
     if word is None:
-        nvidia.check_toolkit(said)
+        nvidia.check_toolkit(toolkit_version)
         return
-    with pytest.raises(SandboxUnavailable) as refused:
-        nvidia.check_toolkit(said)
-    assert word in refused.value.detail
-    assert "1.17.8" in refused.value.hint
+    with pytest.raises(SandboxUnavailable) as error_info:
+        nvidia.check_toolkit(toolkit_version)
+    assert word in error_info.value.detail
+    assert "1.17.8" in error_info.value.hint
 
 
 def refusing(rules: list[dict[str, object]], call: str, *arguments: int) -> int | None:
     """What libseccomp would answer to a call, or None where it is allowed."""
     compare: dict[str, Callable[[int, int, int], bool]] = {
-        "SCMP_CMP_EQ": lambda got, one, _: got == one,
-        "SCMP_CMP_NE": lambda got, one, _: got != one,
-        "SCMP_CMP_GT": lambda got, one, _: got > one,
-        "SCMP_CMP_MASKED_EQ": lambda got, one, two: got & one == two,
+        "SCMP_CMP_EQ": lambda value, operand, _: value == operand,
+        "SCMP_CMP_NE": lambda value, operand, _: value != operand,
+        "SCMP_CMP_GT": lambda value, operand, _: value > operand,
+        "SCMP_CMP_MASKED_EQ": lambda value, operand, two: value & operand == two,
     }
     for rule in rules:
         names, conditions = rule["names"], rule["args"]
         assert isinstance(names, list) and isinstance(conditions, list)
         if call in names and all(
-            compare[each["op"]](arguments[each["index"]], each["value"], each["valueTwo"])
-            for each in conditions
+            compare[condition["op"]](
+                arguments[condition["index"]], condition["value"], condition["valueTwo"]
+            )
+            for condition in conditions
         ):
             assert isinstance(rule["errnoRet"], int)
             return rule["errnoRet"]
@@ -170,10 +174,12 @@ def test_the_filter_has_the_rules_of_bubblewraps(machine: Processor) -> None:
     assert refusing(rules, "socket", (1 << 32) + 40, 1, 0) == errno.EAFNOSUPPORT
     for family in (2, 10):
         protocols = {
-            each for each in range(300) if refusing(rules, "socket", family, 1, each) is None
+            number for number in range(300) if refusing(rules, "socket", family, 1, number) is None
         }
         assert protocols == {0, 6, 17}
-        kinds = {each for each in range(16) if refusing(rules, "socket", family, each, 0) is None}
+        kinds = {
+            number for number in range(16) if refusing(rules, "socket", family, number, 0) is None
+        }
         assert kinds == {1, 2}
         assert refusing(rules, "socket", family, 1 | 0o2004000, 0) is None, "with flags"
         assert refusing(rules, "socket", family, 1, 262) == errno.EPROTONOSUPPORT
@@ -207,20 +213,22 @@ async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
 
     async def unheard(_: str, __: bytes) -> None: ...
 
-    none, recall = cast(Any, None), StopRequest()
-    settings = ContainerSettings(none, "test", tmp_path, none, none, none, "own", none, none, never)
-    wanted = confinement(image="large", image_seconds=image_seconds)
-    run = ContainerRun(settings, wanted, unheard, recall=recall)
+    unused, recall = cast(Any, None), StopRequest()
+    settings = ContainerSettings(
+        unused, "test", tmp_path, unused, unused, unused, "own", unused, unused, never
+    )
+    confined = confinement(image="large", image_seconds=image_seconds)
+    run = ContainerRun(settings, confined, unheard, recall=recall)
     asyncio.get_running_loop().call_later(1.0, recall.ask, EndReason.RECLAIMED, 30.0)
     async with asyncio.timeout(10):
         assert (await run.to_its_end(ignore_start)).reason is reason
 
 
 def test_no_end_is_believed_that_no_command_has() -> None:
-    assert [parse_wait_status(told) for told in (b"0", b"256", b"9", b"139")] == [0, 256, 9, 139]
-    for told in (b"127", b"65535", b"-1", b"%d" % 2**40, b"", b"nine"):
+    assert [parse_wait_status(text) for text in (b"0", b"256", b"9", b"139")] == [0, 256, 9, 139]
+    for text in (b"127", b"65535", b"-1", b"%d" % 2**40, b"", b"nine"):
         with pytest.raises(ValueError, match=r"wait status|invalid literal"):
-            parse_wait_status(told)
+            parse_wait_status(text)
 
 
 def test_frames_come_together_from_any_pieces() -> None:
@@ -254,8 +262,8 @@ def test_our_own_image_is_named_by_its_content() -> None:
 def test_an_engine_is_found_where_it_usually_is_or_where_its_owner_says(tmp_path: Path) -> None:
     place = tmp_path / "podman"
     place.mkdir()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place / "podman.sock"))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place / "podman.sock"))
         variables = {"XDG_RUNTIME_DIR": str(tmp_path)}
         usual = [Path("/var/run/docker.sock"), Path("/run/podman/podman.sock")]
         if not any(path.exists() for path in usual):
@@ -271,13 +279,15 @@ def test_an_engine_is_found_where_it_usually_is_or_where_its_owner_says(tmp_path
 
 def test_the_first_process_does_nothing_where_it_is_not_the_first() -> None:
     """It ends every process that it sees."""
-    done = subprocess.run([sys.executable, container_init.__file__], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "init of a container" in done.stderr
+    process = subprocess.run(
+        [sys.executable, container_init.__file__], capture_output=True, text=True
+    )
+    assert (process.returncode, process.stdout) == (1, "")
+    assert "init of a container" in process.stderr
 
 
 @pytest.mark.parametrize(
-    ("version", "told", "files"),
+    ("version", "group_text", "files"),
     [
         (
             1,
@@ -306,7 +316,7 @@ def test_the_first_process_does_nothing_where_it_is_not_the_first() -> None:
     ],
 )
 def test_what_the_kernel_counts_is_found_in_both_versions(
-    tmp_path: Path, version: int, told: str, files: dict[str, str]
+    tmp_path: Path, version: int, group_text: str, files: dict[str, str]
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -315,15 +325,15 @@ def test_what_the_kernel_counts_is_found_in_both_versions(
         ("cpu", "cpuacct"), "cpu,cpuacct"
     )
     mounts = {name: tmp_path / place for name, place in names.items()}
-    found = parse_container_group(told, mounts if version == 1 else {"cgroup2": tmp_path})
-    assert found is not None
+    group = parse_container_group(group_text, mounts if version == 1 else {"cgroup2": tmp_path})
+    assert group is not None
     limits = {"memory": 5, "pids": 6, "cpu": 7}
     mechanism = f"cgroup v{version}"
-    assert [found.mechanism(name, limit) for name, limit in limits.items()] == [mechanism] * 3
-    assert [found.mechanism(name, 99) for name in limits] == [None] * 3
-    assert (found.counts.was_out_of_memory(), found.counts.refused_a_process()) == (True, True)
-    assert found.counts.cpu_seconds() == 2.5
-    assert parse_container_group(told, {}) is None
+    assert [group.mechanism(name, limit) for name, limit in limits.items()] == [mechanism] * 3
+    assert [group.mechanism(name, 99) for name in limits] == [None] * 3
+    assert (group.counts.was_out_of_memory(), group.counts.refused_a_process()) == (True, True)
+    assert group.counts.cpu_seconds() == 2.5
+    assert parse_container_group(group_text, {}) is None
 
 
 async def test_a_toolkit_that_does_not_answer_is_not_left_running(
@@ -343,36 +353,36 @@ async def test_an_engine_that_says_it_removes_and_does_not_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "_REMOVE_SECONDS", 0.2)
-    asked = 0
+    attempts = 0
 
     async def agree(_: web.Request) -> web.Response:
-        nonlocal asked
-        asked += 1
+        nonlocal attempts
+        attempts += 1
         return web.Response(status=204)
 
     async with _engine(tmp_path, web.delete("/containers/{name}", agree)) as socket:
         with pytest.raises(EngineError, match="still exists"):
             await Engine(socket).remove("it")
-    assert asked < 10
+    assert attempts < 10
 
 
 async def test_an_engine_that_starts_nothing_is_told_in_its_own_words(tmp_path: Path) -> None:
     """As Podman with a runtime that does not work here: it refuses when it is attached to."""
-    why = "preparing it for attach: crun: setrlimit: Operation not permitted"
+    cause = "preparing it for attach: crun: setrlimit: Operation not permitted"
 
     async def answer(request: web.Request) -> web.Response:
         if request.path.endswith("/attach"):
-            return web.json_response({"cause": "OCI", "message": why}, status=409)
+            return web.json_response({"cause": "OCI", "message": cause}, status=409)
         if request.path == "/version":
             return web.json_response({"Version": "1", "Components": [{"Name": "Podman Engine"}]})
         is_delete = request.method == "DELETE"
         return web.json_response({"Id": "it"}, status=404 if is_delete else 200)
 
     async with _engine(tmp_path, web.route("*", "/{path:.*}", answer)) as socket:
-        with pytest.raises(SandboxUnavailable, match=f": {why}$") as refused:
+        with pytest.raises(SandboxUnavailable, match=f": {cause}$") as error_info:
             await _find_containers(DriverSite(tmp_path / "data", "test", f"unix://{socket}"))
-    assert "`podman run" in refused.value.hint
-    assert "POTLUCK_PROVIDER_DOCKER_URL" in refused.value.hint
+    assert "`podman run" in error_info.value.hint
+    assert "POTLUCK_PROVIDER_DOCKER_URL" in error_info.value.hint
 
 
 @asynccontextmanager

@@ -87,11 +87,11 @@ def laid_out(as_root: bool) -> Iterator[Grounds]:
         files = {name: _plant(stack, path, canary) for name, path in _PLACES.items()}
         files["data-directory"] = _plant(stack, str(directory / "state"), canary)
         files["source"] = str(Path(__file__).resolve())
-        told = stack.enter_context(_neighbour(canary, directory, uid))
-        shown = str(directory / "shown")
+        neighbour = stack.enter_context(_neighbour(canary, directory, uid))
+        shown_directory = str(directory / "shown")
         yranac = canary[::-1]
         boot = {path: Path(path).read_text() for path in _BOOT}
-        bait = Bait(yranac, files, told, _INTERFACE, _NEIGHBOURS, shown, boot)
+        bait = Bait(yranac, files, neighbour, _INTERFACE, _NEIGHBOURS, shown_directory, boot)
         yield Grounds(directory, uid, bait)
 
 
@@ -128,12 +128,12 @@ def _plant(stack: ExitStack, place: str, canary: str) -> str:
 
 @contextmanager
 def _neighbour(canary: str, directory: Path, uid: int) -> Iterator[Neighbour]:
-    words: list[str] = []
+    prefix: list[str] = []
     if os.geteuid() == 0:
-        words = ["unshare", "--net", "sh", "-ec", _NETWORK, "sh", *_becoming(uid)]
+        prefix = ["unshare", "--net", "sh", "-ec", _NETWORK, "sh", *_becoming(uid)]
     module = [sys.executable, "-m", "tests.provider.sandbox.escapes.neighbour", canary]
     process = subprocess.Popen(
-        [*words, *module, str(directory / "sockets")],
+        [*prefix, *module, str(directory / "sockets")],
         cwd=REPOSITORY,
         env={"PATH": os.environ["PATH"], "POTLUCK_TOKEN": canary},
         stdin=subprocess.PIPE,

@@ -29,13 +29,13 @@ def lay_out(canary: str, directory: Path) -> tuple[Neighbour, list[socket.socket
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(("127.0.0.1", 0))
     abstract = f"potluck-{os.getpid()}"
-    local = {each: str(directory / each) for each in SOCKETS}
-    listening = [tcp, udp, *map(_listen, (f"\0{abstract}", *local.values()))]
+    local = {name: str(directory / name) for name in SOCKETS}
+    listeners = [tcp, udp, *map(_listen, (f"\0{abstract}", *local.values()))]
     for path in local.values():
         Path(path).chmod(0o777)
     key = os.getpid() + (1 << 20)
     _share(canary, key, abstract)
-    told = Neighbour(
+    neighbour = Neighbour(
         pid=os.getpid(),
         address=_in_memory(canary),
         tcp_port=tcp.getsockname()[1],
@@ -45,14 +45,14 @@ def lay_out(canary: str, directory: Path) -> tuple[Neighbour, list[socket.socket
         shared_memory_key=key,
         queue=abstract,
     )
-    return told, listening
+    return neighbour, listeners
 
 
 def _listen(address: str) -> socket.socket:
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(address)
-    listening.listen()
-    return listening
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    return listener
 
 
 _KEPT: list[object] = []
@@ -68,34 +68,34 @@ def _share(canary: str, key: int, queue: str) -> None:
     segment = _LIBC.shmget(key, 4096, _CREATE | 0o666)
     assert segment >= 0, os.strerror(ctypes.get_errno())
     ctypes.memmove(_LIBC.shmat(segment, None, 0), canary.encode(), len(canary))
-    made = _LIBC.mq_open(f"/{queue}".encode(), os.O_CREAT | os.O_RDWR, 0o666, None)
-    assert made >= 0, os.strerror(ctypes.get_errno())
+    queue_descriptor = _LIBC.mq_open(f"/{queue}".encode(), os.O_CREAT | os.O_RDWR, 0o666, None)
+    assert queue_descriptor >= 0, os.strerror(ctypes.get_errno())
 
 
-def answer(canary: str, listening: list[socket.socket]) -> None:
-    by_number = {each.fileno(): each for each in listening}
+def answer(canary: str, listeners: list[socket.socket]) -> None:
+    by_number = {listener.fileno(): listener for listener in listeners}
     while True:
         ready, _, _ = select.select([sys.stdin.fileno(), *by_number], [], [])
         for number in ready:
             if number == sys.stdin.fileno():
                 return
-            each = by_number[number]
-            if each.type == socket.SOCK_DGRAM:
-                _, sender = each.recvfrom(200)
-                each.sendto(canary.encode(), sender)
+            listener = by_number[number]
+            if listener.type == socket.SOCK_DGRAM:
+                _, sender = listener.recvfrom(200)
+                listener.sendto(canary.encode(), sender)
             else:
-                with each.accept()[0] as connection:
+                with listener.accept()[0] as connection:
                     connection.send(canary.encode())
 
 
 def main(canary: str, directory: str) -> None:
-    told, listening = lay_out(canary, Path(directory))
+    neighbour, listeners = lay_out(canary, Path(directory))
     try:
-        print(json.dumps(asdict(told)), flush=True)
-        answer(canary, listening)
+        print(json.dumps(asdict(neighbour)), flush=True)
+        answer(canary, listeners)
     finally:
-        _LIBC.shmctl(_LIBC.shmget(told.shared_memory_key, 0, 0), 0, None)
-        _LIBC.mq_unlink(f"/{told.queue}".encode())
+        _LIBC.shmctl(_LIBC.shmget(neighbour.shared_memory_key, 0, 0), 0, None)
+        _LIBC.mq_unlink(f"/{neighbour.queue}".encode())
 
 
 if __name__ == "__main__":

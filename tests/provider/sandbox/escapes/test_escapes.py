@@ -62,41 +62,43 @@ def test_bubblewrap(as_root: bool, request: pytest.FixtureRequest) -> None:
             True, state_directory=grounds.directory / "state", wrapper=grounds.entering()
         ) as host,
     ):
-        told = _from_inside(host, grounds)
+        results = _from_inside(host, grounds)
     with tallying(request) as tally:
-        _all_blocked(told, f"escapes from bubblewrap as {'root' if as_root else 'a user'}", tally)
+        _all_blocked(
+            results, f"escapes from bubblewrap as {'root' if as_root else 'a user'}", tally
+        )
         if as_root:
-            _list(told, tally)
+            _list(results, tally)
 
 
 def test_docker(request: pytest.FixtureRequest) -> None:
     with _engine("docker") as (host, grounds):
-        told = _from_inside(host, grounds)
+        results = _from_inside(host, grounds)
     with tallying(request) as tally:
-        _all_blocked(told, "escapes from docker", tally)
+        _all_blocked(results, "escapes from docker", tally)
 
 
 @pytest.mark.long
 def test_podman(request: pytest.FixtureRequest) -> None:
     with _engine("podman") as (host, grounds):
-        told = _from_inside(host, grounds)
+        results = _from_inside(host, grounds)
     with tallying(request) as tally:
-        _all_blocked(told, "escapes from podman", tally)
+        _all_blocked(results, "escapes from podman", tally)
 
 
 @pytest.mark.long
 def test_gvisor(request: pytest.FixtureRequest) -> None:
     """Some attempts reach gVisor's own kernel, which is a process like others for the host's."""
     with _engine("docker+runsc") as (host, grounds):
-        told = _from_inside(host, grounds)
+        results = _from_inside(host, grounds)
         host.ask(Request(confinement(command=(PYTHON, "-I", "-c", TOLD_TO_GVISOR)), tell=True))
-        heard = what_the_host_hears()
+        opened_by_host = what_the_host_hears()
     with tallying(request) as tally:
-        beyond = [each for each in told if each["name"] not in OF_GVISOR]
+        beyond = [result for result in results if result["name"] not in OF_GVISOR]
         _all_blocked(beyond, "escapes from docker+runsc", tally)
         for name in sorted(OF_GVISOR):
             with tally("escapes from docker+runsc that gVisor keeps to itself", name):
-                assert heard == [], heard
+                assert opened_by_host == [], opened_by_host
 
 
 @contextmanager
@@ -109,19 +111,23 @@ def _engine(name: str) -> Iterator[tuple[Host, Grounds]]:
 
 def what_the_host_hears() -> list[str]:
     """Of the machine's processes that are gVisor: what they should not have."""
-    heard, seen = [], 0
+    findings, process_count = [], 0
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, FileNotFoundError):
             if not any("runsc" in word for word in process.cmdline()[:2]):
                 continue
-            seen += 1
-            opened = [str(each.readlink()) for each in Path(f"/proc/{process.pid}/fd").iterdir()]
-            heard += [each for each in opened if each in ("/dev/fuse", "/dev/net/tun")]
+            process_count += 1
+            opened = [str(path.readlink()) for path in Path(f"/proc/{process.pid}/fd").iterdir()]
+            findings += [
+                opened_path
+                for opened_path in opened
+                if opened_path in ("/dev/fuse", "/dev/net/tun")
+            ]
             spared = int(Path(f"/proc/{process.pid}/oom_score_adj").read_text())
             if process.nice() < 0 or spared < 0:
-                heard.append(f"{process.cmdline()} has {process.nice()} and {spared}")
-    assert seen, "gVisor does not run"
-    return heard
+                findings.append(f"{process.cmdline()} has {process.nice()} and {spared}")
+    assert process_count, "gVisor does not run"
+    return findings
 
 
 def test_without_a_sandbox_the_same_attempts_succeed(request: pytest.FixtureRequest) -> None:
@@ -138,15 +144,15 @@ def test_without_a_sandbox_the_same_attempts_succeed(request: pytest.FixtureRequ
     Tally(request).note(f"escapes without a sandbox: {note}")
 
 
-def _opened(grounds: Grounds, words: Sequence[str]) -> set[str]:
-    told = _without(grounds, words)
-    _print(told)
-    assert not [each for each in told if each["state"] == "broken"]
-    return {each["name"] for each in told if each["state"] == "open"}
+def _opened(grounds: Grounds, wrapper: Sequence[str]) -> set[str]:
+    results = _without(grounds, wrapper)
+    _print(results)
+    assert not [result for result in results if result["state"] == "broken"]
+    return {result["name"] for result in results if result["state"] == "open"}
 
 
 def _from_inside(host: Host, grounds: Grounds) -> list[Told]:
-    answer = host.run(
+    host_answer = host.run(
         command=(PYTHON, "-I", PROBES, grounds.bait_inside.to_word()),
         files={PROBES: packed()},
         mounts=(Mount(grounds.shown, SHOWN),),
@@ -154,19 +160,22 @@ def _from_inside(host: Host, grounds: Grounds) -> list[Told]:
         processes=64,
         seconds=120.0,
     )
-    assert answer.ended is not None and answer.ended.exit_code == 0, (answer.ended, answer.stderr)
-    assert SECRET.encode() not in answer.stdout
-    return [json.loads(line) for line in answer.stdout.splitlines()]
+    assert host_answer.ended is not None and host_answer.ended.exit_code == 0, (
+        host_answer.ended,
+        host_answer.stderr,
+    )
+    assert SECRET.encode() not in host_answer.stdout
+    return [json.loads(line) for line in host_answer.stdout.splitlines()]
 
 
-def _without(grounds: Grounds, words: Sequence[str]) -> list[Told]:
+def _without(grounds: Grounds, wrapper: Sequence[str]) -> list[Told]:
     work = grounds.directory / "work"
     archive = work / PROBES
     archive.write_bytes(packed())
     bait = grounds.bait
     with Path(bait.files["data-directory"]).open() as forgotten:
-        said = subprocess.run(
-            [*words, sys.executable, "-I", str(archive), bait.to_word()],
+        process = subprocess.run(
+            [*wrapper, sys.executable, "-I", str(archive), bait.to_word()],
             cwd=work,
             env={"HOST_SECRET": bait.canary, "SSH_AUTH_SOCK": bait.neighbour.sockets["ssh-agent"]},
             stdin=forgotten,
@@ -175,23 +184,23 @@ def _without(grounds: Grounds, words: Sequence[str]) -> list[Told]:
             timeout=120,
             check=True,
         )
-    return [json.loads(line) for line in said.stdout.splitlines()]
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-def _all_blocked(told: Sequence[Told], row: str, tally: Tally) -> None:
-    assert len(told) >= LEAST_PROBES
-    _print(told)
-    for each in told:
-        with tally(row, each["name"]):
-            assert each["state"] == "blocked", each
+def _all_blocked(results: Sequence[Told], row: str, tally: Tally) -> None:
+    assert len(results) >= LEAST_PROBES
+    _print(results)
+    for result in results:
+        with tally(row, result["name"]):
+            assert result["state"] == "blocked", result
 
 
-def _list(told: Sequence[Told], tally: Tally) -> None:
-    words = ", ".join(f"{each['name']} ({each['how']})" for each in told)
-    for line in textwrap.wrap(words, 100, break_on_hyphens=False):
+def _list(results: Sequence[Told], tally: Tally) -> None:
+    text = ", ".join(f"{result['name']} ({result['how']})" for result in results)
+    for line in textwrap.wrap(text, 100, break_on_hyphens=False):
         tally.note(f"  {line}")
 
 
-def _print(told: Sequence[Told]) -> None:
-    for each in told:
-        print(f"{each['state']:8} {each['name']:25} {each['tries']} ({each['how']})")
+def _print(results: Sequence[Told]) -> None:
+    for result in results:
+        print(f"{result['state']:8} {result['name']:25} {result['tries']} ({result['how']})")

@@ -79,6 +79,6 @@ def touch(host: Host, limit: Limit) -> Answer:
 
 def share(host: Host) -> float:
     """How many cores it really had."""
-    ended = host.python(BUSY, cores=CORES).ended
-    assert ended is not None and ended.reason is EndReason.COMPLETED, ended
-    return ended.cpu_seconds / ended.run_seconds
+    outcome = host.python(BUSY, cores=CORES).ended
+    assert outcome is not None and outcome.reason is EndReason.COMPLETED, outcome
+    return outcome.cpu_seconds / outcome.run_seconds

@@ -16,8 +16,8 @@ def test_the_processor_is_shared_as_asked(host: Host) -> None:
 
 
 def test_empty_files_fill_the_disk_too(host: Host) -> None:
-    ended = touch(host, NAMES).ended
-    assert ended is not None and ended.reason is EndReason.DISK_LIMIT, ended
+    outcome = touch(host, NAMES).ended
+    assert outcome is not None and outcome.reason is EndReason.DISK_LIMIT, outcome
 
 
 @pytest.mark.long
@@ -36,10 +36,10 @@ def test_engines(name: str, request: pytest.FixtureRequest) -> None:
 def all_hold(host: Host, row: str, tally: Tally) -> None:
     for limit in LIMITS:
         with tally(row, limit.name):
-            ended = touch(host, limit).ended
-            assert ended is not None
-            assert ended.reason is limit.reason, ended
-            assert ended.run_seconds < 20
+            outcome = touch(host, limit).ended
+            assert outcome is not None
+            assert outcome.reason is limit.reason, outcome
+            assert outcome.run_seconds < 20
     if host.report.cpu != "none":
         with tally(row, "processor"):
             assert share(host) < MOST_SHARE

@@ -71,29 +71,29 @@ def probe(name: str, tries: str) -> Callable[[Attempt], Attempt]:
 
 
 def make(attempt: Attempt, bait: Bait) -> Outcome:
-    ours, theirs = os.pipe()
+    read_fd, write_fd = os.pipe()
     pid = os.fork()
     if pid == 0:
         signal.alarm(_SECONDS)
         outcome = _judged(attempt, bait)
-        os.write(theirs, json.dumps([outcome.state, outcome.how]).encode())
+        os.write(write_fd, json.dumps([outcome.state, outcome.how]).encode())
         os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as pipe:
-        told = pipe.read()
+    os.close(write_fd)
+    with os.fdopen(read_fd, "rb") as pipe:
+        data = pipe.read()
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if told:
-        return Outcome(*json.loads(told))
-    ended = code == -signal.SIGSYS
-    return Outcome("blocked" if ended else "broken", f"ended with {signal.Signals(-code).name}")
+    if data:
+        return Outcome(*json.loads(data))
+    is_killed = code == -signal.SIGSYS
+    return Outcome("blocked" if is_killed else "broken", f"ended with {signal.Signals(-code).name}")
 
 
 def _judged(attempt: Attempt, bait: Bait) -> Outcome:
     try:
-        got = attempt(bait)
-    except OSError as refused:
-        name = errno.errorcode.get(refused.errno or 0, str(refused))
-        return Outcome("blocked" if refused.errno in _REFUSALS else "broken", name)
+        evidence = attempt(bait)
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, str(error))
+        return Outcome("blocked" if error.errno in _REFUSALS else "broken", name)
     except Exception as mistake:  # noqa: BLE001, told as what it is
         return Outcome("broken", repr(mistake)[:200])
-    return Outcome("open", got[:200]) if got else Outcome("blocked", "nothing there")
+    return Outcome("open", evidence[:200]) if evidence else Outcome("blocked", "nothing there")

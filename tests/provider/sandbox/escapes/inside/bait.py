@@ -42,5 +42,5 @@ class Bait:
 
     @classmethod
     def from_word(cls, word: str) -> "Bait":
-        told = json.loads(word)
-        return cls(**{**told, "neighbour": Neighbour(**told["neighbour"])})
+        fields = json.loads(word)
+        return cls(**{**fields, "neighbour": Neighbour(**fields["neighbour"])})

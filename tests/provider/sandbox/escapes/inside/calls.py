@@ -69,9 +69,11 @@ def call(name: str, *arguments: Argument) -> int:
     number = _NUMBERS[name][_IS_ARM]
     if number is None:
         raise OSError(errno.ENOSYS, name)
-    words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    parameters = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    ]
     ctypes.set_errno(0)
-    result = _LIBC.syscall(ctypes.c_long(number), *words)
+    result = _LIBC.syscall(ctypes.c_long(number), *parameters)
     if result == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return int(result)
@@ -81,10 +83,10 @@ def passes(name: str, *arguments: Argument) -> str:
     """For calls that would do harm: with arguments that make no sense, and open if that is said."""
     try:
         return f"{name} returned {call(name, *arguments)}"
-    except OSError as refused:
-        if refused.errno in _SHUT:
+    except OSError as error:
+        if error.errno in _SHUT:
             raise
-        return f"{name} looked at its arguments: {refused.strerror}"
+        return f"{name} looked at its arguments: {error.strerror}"
 
 
 def room(size: int) -> ctypes.Array[ctypes.c_char]:

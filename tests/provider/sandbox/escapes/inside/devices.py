@@ -72,8 +72,8 @@ def _terminal(request: int, bait: Bait) -> str | None:
     fcntl.ioctl(terminal, 0x540E, 0)  # its own controlling terminal
     try:
         fcntl.ioctl(terminal, request, b"\x0b")
-    except OSError as refused:
-        if refused.errno == errno.EIO:  # the kernel's own switch, behind any filter
+    except OSError as error:
+        if error.errno == errno.EIO:  # the kernel's own switch, behind any filter
             return "reached the terminal's driver"
         raise
     return "typed"
@@ -87,8 +87,8 @@ add("console-call", "paste into the console", partial(_terminal, _CONSOLE_CALL))
 def providers_terminal(bait: Bait) -> str | None:
     try:
         os.close(os.open("/dev/tty", os.O_RDWR))
-    except OSError as refused:
-        if refused.errno == errno.EIO:  # what gVisor says where there is none
+    except OSError as error:
+        if error.errno == errno.EIO:  # what gVisor says where there is none
             return None
         raise
     return "opened"

@@ -50,11 +50,13 @@ def of_the_system(bait: Bait) -> str | None:
 @probe("search", "search all directories but the system's own for the canary")
 def search(bait: Bait) -> str | None:
     skipped = {"/proc", "/sys", "/usr", "/dev", *(f"/{name}" for name in ("bin", "lib", "sbin"))}
-    wanted = {Path(path).name for path in bait.files.values()} - {Path(bait.files["source"]).name}
+    sought_names = {Path(path).name for path in bait.files.values()} - {
+        Path(bait.files["source"]).name
+    }
     for top in sorted(set(map(str, Path("/").iterdir())) - skipped):
         for number, (folder, _, names) in enumerate(os.walk(top)):
-            if found := wanted & set(names):
-                return f"{folder}/{found.pop()}"
+            if matches := sought_names & set(names):
+                return f"{folder}/{matches.pop()}"
             if number > 300:  # enough of it; what is planted lies near the top
                 break
     return None

@@ -35,7 +35,7 @@ def routes(bait: Bait) -> str | None:
 @probe("addresses", "find an address of the host")
 def addresses(bait: Bait) -> str | None:
     text = Path("/proc/net/fib_trie").read_text()
-    return " ".join(each for each in bait.addresses.values() if each in text)
+    return " ".join(address for address in bait.addresses.values() if address in text)
 
 
 def _ask(family: int, address: tuple[str, int] | str, bait: Bait) -> str | None:
@@ -57,11 +57,11 @@ def loopback_6(bait: Bait) -> str | None:
 
 @probe("loopback-datagram", "get an answer from a service of datagrams there")
 def loopback_datagram(bait: Bait) -> str | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(_SECONDS)
-        asking.connect(("127.0.0.1", bait.neighbour.udp_port))
-        asking.send(b"hello")
-        return "answered" if asking.recv(200) else None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(_SECONDS)
+        client.connect(("127.0.0.1", bait.neighbour.udp_port))
+        client.send(b"hello")
+        return "answered" if client.recv(200) else None
 
 
 @probe("abstract-socket", "connect to a socket that has no file")
@@ -69,22 +69,22 @@ def abstract_socket(bait: Bait) -> str | None:
     return _ask(socket.AF_UNIX, f"\0{bait.neighbour.abstract}", bait)
 
 
-def _neighbour(who: str, bait: Bait) -> str | None:
+def _neighbour(neighbour_name: str, bait: Bait) -> str | None:
     """Never tried where an interface leads elsewhere than to the test's own namespace."""
-    found = _others()
-    if not found:
+    other_addresses = _others()
+    if not other_addresses:
         return None
-    if bait.interface not in found:
-        return f"could, by {found}"
-    return _ask(socket.AF_INET, (bait.addresses[who], bait.neighbour.tcp_port), bait)
+    if bait.interface not in other_addresses:
+        return f"could, by {other_addresses}"
+    return _ask(socket.AF_INET, (bait.addresses[neighbour_name], bait.neighbour.tcp_port), bait)
 
 
 add("metadata-service", "ask the cloud's metadata service", partial(_neighbour, "metadata"))
 add("intranet", "connect to a neighbour on the local network", partial(_neighbour, "intranet"))
 
 
-def _connect(who: str, bait: Bait) -> str | None:
-    return _ask(socket.AF_UNIX, bait.neighbour.sockets[who], bait)
+def _connect(socket_name: str, bait: Bait) -> str | None:
+    return _ask(socket.AF_UNIX, bait.neighbour.sockets[socket_name], bait)
 
 
 _LISTENERS = {
@@ -100,8 +100,8 @@ for _who, _words in _LISTENERS.items():
 @probe("sockets-of-the-system", "find any socket of a service of the host")
 def sockets_of_the_system(bait: Bait) -> str | None:
     usual = ("/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock")
-    more = ("/run/dbus/system_bus_socket", "/run/systemd/private", "/run/containerd")
-    return " ".join(path for path in (*usual, *more) if Path(path).exists())
+    other_paths = ("/run/dbus/system_bus_socket", "/run/systemd/private", "/run/containerd")
+    return " ".join(path for path in (*usual, *other_paths) if Path(path).exists())
 
 
 def _socket(family: int, kind: int, protocol: int, bait: Bait) -> str | None:
@@ -133,16 +133,16 @@ for _name, (_tries, _numbers) in _SOCKETS.items():
 
 @probe("other-families", "make a socket of any other family")
 def other_families(bait: Bait) -> str | None:
-    made = []
+    families = []
     for family in {*range(_LAST_FAMILY + 1)} - {_UNIX, _INET, _INET6, _NETLINK}:
         for kind in (1, 2, 3, 5):
             try:
                 os.close(call("socket", family, kind, 0))
             except OSError:
                 continue
-            made.append(str(family))
+            families.append(str(family))
             break
-    return " ".join(made)
+    return " ".join(families)
 
 
 @probe("configure-network", "configure an interface")

@@ -38,8 +38,8 @@ for _name, _field in _SETS.items():
 
 @probe("take-capability", "take a capability")
 def take_capability(bait: Bait) -> str | None:
-    header, every = struct.pack("=Ii", _VERSION_3, 0), struct.pack("=6I", *[0xFFFFFFFF] * 6)
-    call("capset", header, every)
+    header, capabilities = struct.pack("=Ii", _VERSION_3, 0), struct.pack("=6I", *[0xFFFFFFFF] * 6)
+    call("capset", header, capabilities)
     return "took all"
 
 
@@ -54,9 +54,9 @@ def _where_root_exists() -> Iterator[None]:
     """In a user namespace without a root the kernel calls it an invalid one."""
     try:
         yield
-    except OSError as refused:
-        if refused.errno == errno.EINVAL:
-            raise PermissionError(errno.EPERM, "root") from refused
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise PermissionError(errno.EPERM, "root") from error
         raise
 
 
@@ -94,8 +94,8 @@ def _effective_user(pid: int) -> str:
 
 @probe("shown-setuid-program", "become root by such a program in a directory shown inside")
 def shown_setuid_program(bait: Bait) -> str | None:
-    said = subprocess.run([f"{bait.shown}/whoami", "-u"], capture_output=True, check=True)
-    return "is root" if said.stdout.strip() == b"0" else None
+    process = subprocess.run([f"{bait.shown}/whoami", "-u"], capture_output=True, check=True)
+    return "is root" if process.stdout.strip() == b"0" else None
 
 
 @probe("file-capability", "give a file of its own a capability")
@@ -125,8 +125,8 @@ def _raise(limit: int, bait: Bait) -> str | None:
 def _refusing(limit: int, bait: Bait) -> str | None:
     try:
         return _raise(limit, bait)
-    except ValueError as refused:  # what the standard library makes of EPERM
-        raise PermissionError(1, str(refused)) from refused
+    except ValueError as error:  # what the standard library makes of EPERM
+        raise PermissionError(1, str(error)) from error
 
 
 add("more-files", "raise its limit of open files", partial(_refusing, resource.RLIMIT_NOFILE))
@@ -146,8 +146,8 @@ def priority(bait: Bait) -> str | None:
 def real_time(bait: Bait) -> str | None:
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    except OSError as refused:
-        if refused.errno == errno.EINVAL:  # a kernel that has no such class
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # a kernel that has no such class
             return None
         raise
     return "it may"

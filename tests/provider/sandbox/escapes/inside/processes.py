@@ -17,9 +17,9 @@ _ENDS_OF_PIPES = 3
 
 @probe("own-environment", "find the provider's variables among its own")
 def own_environment(bait: Bait) -> str | None:
-    found = [name for name, value in os.environ.items() if bait.canary in value]
+    names = [name for name, value in os.environ.items() if bait.canary in value]
     return " ".join(
-        found + [name for name in ("SSH_AUTH_SOCK", "DOCKER_HOST") if name in os.environ]
+        names + [name for name in ("SSH_AUTH_SOCK", "DOCKER_HOST") if name in os.environ]
     )
 
 
@@ -80,9 +80,9 @@ def trace_child(bait: Bait) -> str | None:
 def read_memory(bait: Bait) -> str | None:
     size = len(bait.canary)
     buffer = room(size + 1)
-    here = ctypes.create_string_buffer(struct.pack("=QQ", address_of(buffer), size))
-    there = ctypes.create_string_buffer(struct.pack("=QQ", bait.neighbour.address, size))
-    call("process_vm_readv", bait.neighbour.pid, here, 1, there, 1, 0)
+    local_vector = ctypes.create_string_buffer(struct.pack("=QQ", address_of(buffer), size))
+    remote_vector = ctypes.create_string_buffer(struct.pack("=QQ", bait.neighbour.address, size))
+    call("process_vm_readv", bait.neighbour.pid, local_vector, 1, remote_vector, 1, 0)
     return "read it" if buffer.value.decode() == bait.canary else None
 
 
@@ -95,8 +95,8 @@ def memory_file(bait: Bait) -> str | None:
 
 @probe("take-descriptor", "take a descriptor out of a process of the host")
 def take_descriptor(bait: Bait) -> str | None:
-    held = call("pidfd_open", bait.neighbour.pid, 0)
-    return f"took {call('pidfd_getfd', held, 1, 0)}"
+    pidfd = call("pidfd_open", bait.neighbour.pid, 0)
+    return f"took {call('pidfd_getfd', pidfd, 1, 0)}"
 
 
 @probe("descriptors-of-a-process", "list what a process of the host has open")
@@ -107,7 +107,7 @@ def descriptors_of_a_process(bait: Bait) -> str | None:
 @probe("inherited-descriptors", "find a descriptor that somebody forgot to close")
 def inherited_descriptors(bait: Bait) -> str | None:
     """Beyond the three streams, the probe's own pipe, and what the list is read by."""
-    found = []
+    descriptors = []
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         try:
             target = str(Path(f"/proc/self/fd/{name}").readlink())
@@ -118,8 +118,8 @@ def inherited_descriptors(bait: Bait) -> str | None:
             and not target.startswith("pipe:")
             and "/proc/" not in target
         ):
-            found.append(f"{name} is {target}")
-    return " ".join(each for each in found if sys.argv[0] not in each)
+            descriptors.append(f"{name} is {target}")
+    return " ".join(descriptor for descriptor in descriptors if sys.argv[0] not in descriptor)
 
 
 @probe("standard-input", "read or write what the provider's own input is")

@@ -74,8 +74,8 @@ def debug_files(bait: Bait) -> str | None:
 @probe("system-tree", "find a file of /sys that it may write")
 def system_tree(bait: Bait) -> str | None:
     for number, (folder, _, names) in enumerate(os.walk("/sys")):
-        if found := [name for name in names if os.access(f"{folder}/{name}", os.W_OK)]:
-            return f"{folder}/{found[0]}"
+        if writable := [name for name in names if os.access(f"{folder}/{name}", os.W_OK)]:
+            return f"{folder}/{writable[0]}"
         if number > 5000:
             break
     return None
@@ -111,4 +111,4 @@ def message_queue(bait: Bait) -> str | None:
 @probe("drivers", "learn from drivers what other devices there are")
 def drivers(bait: Bait) -> str | None:
     path = Path("/proc/driver")
-    return " ".join(each.name for each in path.iterdir()) if path.is_dir() else None
+    return " ".join(path.name for path in path.iterdir()) if path.is_dir() else None
