@@ -42,8 +42,8 @@ class AlertReceiver:
         ]
 
     def wait_for(self, name: str, subject: str = "", kind: str = "failure") -> ReceivedAlert:
-        what = f"a message of {kind} about {name} {subject}"
-        return await_true(lambda: self.about(name, subject, kind), what)[0]
+        description = f"a message of {kind} about {name} {subject}"
+        return await_true(lambda: self.about(name, subject, kind), description)[0]
 
 
 @contextmanager

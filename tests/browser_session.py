@@ -40,8 +40,8 @@ class BrowserSession:
         return tokens
 
     def refresh(self, expected: int = 200) -> dict[str, Any]:
-        answer: dict[str, Any] = self.call(routes.BROWSER_REFRESH, expected=expected).json()
-        return answer
+        response: dict[str, Any] = self.call(routes.BROWSER_REFRESH, expected=expected).json()
+        return response
 
     def logout(self) -> None:
         self.call(routes.BROWSER_LOGOUT, expected=204)
@@ -54,28 +54,30 @@ class BrowserSession:
         expected: int | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """`headers` in place of those of a page of the server."""
-        said = dict(self.page_headers if headers is None else headers)
+        request_headers = dict(self.page_headers if headers is None else headers)
         if self.cookies:
-            said["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        answer = urllib3.request(
+            request_headers["Cookie"] = "; ".join(
+                f"{name}={value}" for name, value in self.cookies.items()
+            )
+        response = urllib3.request(
             route.method,
             self.address + route.path,
             json=body,
-            headers=said,
+            headers=request_headers,
             retries=False,
             timeout=30,
         )
-        assert expected in (None, answer.status), answer.data
-        self._keep(answer)
-        return answer
+        assert expected in (None, response.status), response.data
+        self._keep(response)
+        return response
 
     def _keep(self, answer: urllib3.BaseHTTPResponse) -> None:
         self.set_cookie = None
         for header in answer.headers.getlist("set-cookie"):
-            ((name, morsel),) = SimpleCookie(header).items()
-            self.set_cookie = morsel
-            self.cookies[name] = morsel.value
-            if morsel["max-age"] == "0":
+            ((name, cookie),) = SimpleCookie(header).items()
+            self.set_cookie = cookie
+            self.cookies[name] = cookie.value
+            if cookie["max-age"] == "0":
                 del self.cookies[name]
             else:
-                SCANNER.plant("a refresh token", morsel.value.lower())
+                SCANNER.plant("a refresh token", cookie.value.lower())

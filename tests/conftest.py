@@ -84,16 +84,16 @@ def _memory() -> None:
 def _logs_without_secrets() -> Iterator[None]:
     """What servers and providers have logged contains no token, key, signature or secret."""
     yield
-    found = SCANNER.scan()
-    assert not found, f"secrets are in logs: {found}"
+    secrets = SCANNER.scan()
+    assert not secrets, f"secrets are in logs: {secrets}"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _last_logs_without_secrets() -> Iterator[None]:
     """Of processes that ended after the last test that used them."""
     yield
-    found = SCANNER.scan()
-    assert not found, f"secrets are in logs: {found}"
+    secrets = SCANNER.scan()
+    assert not secrets, f"secrets are in logs: {secrets}"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -155,9 +155,9 @@ def need_redis() -> None:
         need("redis-server")
 
 
-def need(what: str) -> None:
+def need(requirement: str) -> None:
     """Without it a developer's run skips; where all must be there, it fails."""
-    reason = f"{what} is missing; scripts/test-needs.sh installs it"
+    reason = f"{requirement} is missing; scripts/test-needs.sh installs it"
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

@@ -90,10 +90,10 @@ def quick_directory() -> Iterator[Path]:
 
 def remove_what_the_dead_left(parent: Path = _IN_MEMORY) -> None:
     """Of sessions that were killed: nobody else would give the memory back."""
-    for left in parent.glob(f"{_PREFIX}*-*"):
-        pid = left.name.removeprefix(_PREFIX).split("-")[0]
+    for leftover in parent.glob(f"{_PREFIX}*-*"):
+        pid = leftover.name.removeprefix(_PREFIX).split("-")[0]
         if pid.isdecimal() and not psutil.pid_exists(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 @contextmanager
@@ -145,9 +145,11 @@ SHARED = SharedDatabases()
 
 def find_system_postgres() -> Path | None:
     """The programs of Debian's PostgreSQL, the oldest one that we support if there are several."""
-    found = {int(each.parent.name): each for each in Path("/usr/lib/postgresql").glob("[0-9]*/bin")}
-    supported = [version for version in found if version >= 15]
-    return found[min(supported)] if supported else None
+    programs = {
+        int(path.parent.name): path for path in Path("/usr/lib/postgresql").glob("[0-9]*/bin")
+    }
+    supported = [version for version in programs if version >= 15]
+    return programs[min(supported)] if supported else None
 
 
 @contextmanager
@@ -170,14 +172,16 @@ def running_postgres(programs: Path, directory: Path, port: int, **settings: str
 
 
 def _start_postgres(
-    programs: Path, directory: Path, given: dict[str, str]
+    programs: Path, directory: Path, given_settings: dict[str, str]
 ) -> subprocess.Popen[bytes]:
     data = directory / "data"
     with (directory / "log").open("wb") as log:
-        made = spawn(programs / "initdb", ["-D", str(data), "-U", "potluck", "-A", "trust"], log)
-        assert made.wait(60) == 0, (directory / "log").read_text()
+        init_process = spawn(
+            programs / "initdb", ["-D", str(data), "-U", "potluck", "-A", "trust"], log
+        )
+        assert init_process.wait(60) == 0, (directory / "log").read_text()
         private = {"listen_addresses": "", "unix_socket_directories": str(directory)}
-        settings = {**_FAST, **private, **given}
+        settings = {**_FAST, **private, **given_settings}
         options = [f"--{name}={value}" for name, value in settings.items()]
         return spawn(programs / "postgres", ["-D", str(data), *options], log)
 

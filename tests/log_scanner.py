@@ -26,22 +26,22 @@ class LogScanner:
         """From its end on, if it is known."""
         self._offsets.setdefault(log, 0)
 
-    def plant(self, what: str, secret: str) -> None:
+    def plant(self, label: str, secret: str) -> None:
         """Something that must not be in any log, whatever it looks like."""
-        self._secrets[secret] = what
+        self._secrets[secret] = label
 
     def scan(self) -> list[str]:
         """What was found in what was logged since the last call."""
-        return [found for log in list(self._offsets) for found in self._scan(log)]
+        return [finding for log in list(self._offsets) for finding in self._scan(log)]
 
     def find(self, text: str) -> list[str]:
-        found = [
-            f"{what} after {text[max(0, match.start() - _CONTEXT) : match.start()]!r}"
-            for what, pattern in _PATTERNS.items()
+        findings = [
+            f"{label} after {text[max(0, match.start() - _CONTEXT) : match.start()]!r}"
+            for label, pattern in _PATTERNS.items()
             for match in pattern.finditer(text)
         ]
         lower = text.lower()
-        return found + [what for secret, what in self._secrets.items() if secret in lower]
+        return findings + [label for secret, label in self._secrets.items() if secret in lower]
 
     def _scan(self, log: Path) -> list[str]:
         if not log.exists():
@@ -54,7 +54,7 @@ class LogScanner:
         data = data[: data.rfind(b"\n") + 1]
         self._offsets[log] += len(data)
         self.scanned_bytes += len(data)
-        return [f"{log}: {found}" for found in self.find(data.decode("utf-8", "replace"))]
+        return [f"{log}: {finding}" for finding in self.find(data.decode("utf-8", "replace"))]
 
 
 SCANNER = LogScanner()

@@ -19,4 +19,6 @@ def _shut_directories() -> list[Path]:
     executable = Path(sys.executable)  # a link in .venv; the Python that it means is elsewhere
     used = (executable, executable.resolve(), Path(__file__).resolve())
     directories = {directory for path in used for directory in path.parents}
-    return sorted(each for each in directories if each.stat().st_mode & 0o005 != 0o005)
+    return sorted(
+        directory for directory in directories if directory.stat().st_mode & 0o005 != 0o005
+    )

@@ -71,18 +71,18 @@ def free_port() -> int:
     raise AssertionError("a hundred ports in a row are taken")
 
 
-def await_true(look: Callable[[], T], what: str, seconds: float = 30) -> T:
+def await_true(condition: Callable[[], T], description: str, seconds: float = 30) -> T:
     """The first true answer of `look`; fails by name when there is none in time.
 
     The longer it takes the less often it looks: what is waited for needs the processor too.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     while True:
-        found = look()
-        if found:
-            return found
-        waited = time.monotonic() - began
-        assert waited < seconds, f"waited {seconds} s in vain: {what}"
+        value = condition()
+        if value:
+            return value
+        waited = time.monotonic() - started
+        assert waited < seconds, f"waited {seconds} s in vain: {description}"
         time.sleep(min(max(0.02, 0.05 * waited), 0.2))
 
 
@@ -158,15 +158,15 @@ class ServerProcess(PotluckProcess):
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         arguments = ["server", "--port", str(port or free_port()), "--data-dir", str(directory)]
-        given = {"POTLUCK_OPERATOR": self.wallet.address}
+        own_settings = {"POTLUCK_OPERATOR": self.wallet.address}
         if self.has_own_postgres:
             CLUSTERS.put(directory / "server")
         elif "POTLUCK_DATABASE_URL" not in environment:
-            given["POTLUCK_DATABASE_URL"] = SHARED.of(directory)
+            own_settings["POTLUCK_DATABASE_URL"] = SHARED.of(directory)
         elif "POTLUCK_ENCRYPTION_KEY_FILE" not in environment:
             # Instances that share a database share its key, and a data directory need not.
-            given["POTLUCK_ENCRYPTION_KEY"] = _ENCRYPTION_KEY
-        super().__init__(arguments, {**given, **environment}, directory / "server.log")
+            own_settings["POTLUCK_ENCRYPTION_KEY"] = _ENCRYPTION_KEY
+        super().__init__(arguments, {**own_settings, **environment}, directory / "server.log")
         self.url: str = self.first["url"]
 
     @cached_property
@@ -228,9 +228,9 @@ class Api:
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> urllib3.BaseHTTPResponse:
         kind = {"Content-Type": "application/json"} if body is not None else {}
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        header_names = {name.replace("_", "-"): value for name, value in headers.items()}
         return self._pool.request(
-            method, self.url + path, body=body, headers={**self._headers, **kind, **named}
+            method, self.url + path, body=body, headers={**self._headers, **kind, **header_names}
         )
 
     def get(self, path: str) -> Any:
@@ -244,9 +244,9 @@ class Api:
 
     def submit(self, source: str, **changes: Any) -> str:
         spec = {"kind": "script", "filename": "script.py", "source": source}
-        answer = self.post("/v1/tasks", {"spec": spec, **changes})
-        assert "id" in answer, answer
-        task_id: str = answer["id"]
+        task_view = self.post("/v1/tasks", {"spec": spec, **changes})
+        assert "id" in task_view, task_view
+        task_id: str = task_view["id"]
         return task_id
 
     def task(self, task_id: str) -> Any:
@@ -263,7 +263,7 @@ class Api:
 
     def log(self, task_id: str) -> str:
         pieces = self.get(f"/v1/tasks/{task_id}/logs")["pieces"]
-        data = b"".join(base64.b64decode(each["data"]) for each in pieces)
+        data = b"".join(base64.b64decode(piece["data"]) for piece in pieces)
         return data.decode("utf-8", "replace")
 
     def close(self) -> None:

@@ -58,8 +58,8 @@ class RedisServer:
 
     def _command(self) -> list[str]:
         socket, directory = str(self._directory / "redis.sock"), str(self._directory)
-        where = ["--port", "0", "--unixsocket", socket, "--dir", directory]
-        return ["redis-server", *where, "--save", "", "--appendonly", "no"]
+        location = ["--port", "0", "--unixsocket", socket, "--dir", directory]
+        return ["redis-server", *location, "--save", "", "--appendonly", "no"]
 
     def _answers(self) -> bool:
         try:

@@ -6,9 +6,9 @@ import pytest
 
 
 def add_option(parser: pytest.Parser) -> None:
-    beside = Path(__file__).parents[2] / "shared"
+    sibling = Path(__file__).parents[2] / "shared"
     parser.addoption(
-        "--shared", default=str(beside), help="the folder with public vectors and traces"
+        "--shared", default=str(sibling), help="the folder with public vectors and traces"
     )
 
 

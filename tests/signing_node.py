@@ -22,7 +22,7 @@ from tests.wallets import Wallet
 
 def claim(grant: Grant, **changes: Any) -> ReceiptClaim:
     facts = work_facts(grant)
-    made = ReceiptClaim(
+    receipt_claim = ReceiptClaim(
         grant.attempt_id,
         facts.task_id,
         facts.account_id,
@@ -34,7 +34,7 @@ def claim(grant: Grant, **changes: Any) -> ReceiptClaim:
         reason="completed",
         price_micro_per_hour=facts.price_micro_per_hour,
     )
-    return replace(made, **changes)
+    return replace(receipt_claim, **changes)
 
 
 class SigningNode:
@@ -61,8 +61,8 @@ class SigningNode:
         async with pool.services.database.transaction() as connection:
             added = await node_keys.add(connection, pool.bob, delegation, name)
         pool.bobs = Owner(pool.bob, added.id)
-        registered = await pool.offer(**offer)
-        node.node_id, node.server = registered.node_id, registered.signing_address
+        offered = await pool.offer(**offer)
+        node.node_id, node.server = offered.node_id, offered.signing_address
         node.book.bind(node.server, node.node_id)
         return node
 
@@ -85,12 +85,12 @@ class SigningNode:
 
     async def send(self, *receipts: NodeSignedReceipt) -> ReceiptsAnswer:
         """The answer of the server, which the node does not get."""
-        beat = Heartbeat(receipts=receipts or self.book.unsent())
+        heartbeat = Heartbeat(receipts=receipts or self.book.unsent())
         services, owner = self.pool.services, self.pool.bobs
-        return (await lease.heartbeat(services, owner, self.node_id, beat)).receipts
+        return (await lease.heartbeat(services, owner, self.node_id, heartbeat)).receipts
 
     async def beat(self) -> ReceiptsAnswer:
-        answer = await self.send()
-        self.book.take(answer)
+        response = await self.send()
+        self.book.take(response)
         self.book.flush()
-        return answer
+        return response

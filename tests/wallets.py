@@ -32,7 +32,7 @@ class Wallet:
     def message(self, challenge: dict[str, Any], **changes: Any) -> str:
         """The EIP-4361 message that answers a challenge."""
         origin = challenge["origins"][0]
-        said = {
+        fields = {
             "domain": origin.partition("://")[2],
             "address": self.address,
             "uri": origin,
@@ -41,7 +41,7 @@ class Wallet:
             "nonce": challenge["nonce"],
             "issued_at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         }
-        return write(SignIn(**{**said, **changes}))
+        return write(SignIn(**{**fields, **changes}))
 
     def answer(self, challenge: dict[str, Any], **changes: Any) -> dict[str, Any]:
         """The body of a login."""
@@ -60,16 +60,16 @@ class Wallet:
         """Signs that this node key may work for the wallet, and says so to the server."""
         challenge = _post(url + routes.CHALLENGE.path, {})
         word = self.delegation(challenge, node_key)
-        answer: dict[str, Any] = _post(
+        response: dict[str, Any] = _post(
             url + routes.AUTHORISE_NODE_KEY.path, {"delegation": word}, token
         )
-        return answer
+        return response
 
     def delegation(
         self, challenge: dict[str, Any], node_key: "Wallet", **changes: Any
     ) -> dict[str, Any]:
         now = int(time.time())
-        said = {
+        fields = {
             "wallet": self.address,
             "key": node_key.address,
             "origin": challenge["origins"][0],
@@ -80,21 +80,23 @@ class Wallet:
             "signature": "0x",
             **changes,
         }
-        digest = delegation.digest(msgspec.convert(said, Delegation))
-        return {**said, "signature": sign(self.key, digest)}
+        digest = delegation.digest(msgspec.convert(fields, Delegation))
+        return {**fields, "signature": sign(self.key, digest)}
 
     def sign_in_as_node(self, url: str) -> str:
         """The token of a node key, which this wallet is."""
         challenge = _post(url + routes.CHALLENGE.path, {})
-        said = self.answer(challenge, statement=NODE_STATEMENT)
-        token: str = _post(url + routes.NODE_LOGIN.path, said)["access_token"]
+        login = self.answer(challenge, statement=NODE_STATEMENT)
+        token: str = _post(url + routes.NODE_LOGIN.path, login)["access_token"]
         return token
 
     def state(self, origin: str, uuid: str, **changes: Any) -> dict[str, Any]:
         """What this node key says about a device that it registers."""
-        said = {"uuid": uuid, "origin": origin, "stated_at": int(time.time()), **changes}
-        digest = statement_digest(said["uuid"], self.address, said["origin"], said["stated_at"])
-        return {**said, "signature": sign(self.key, digest)}
+        fields = {"uuid": uuid, "origin": origin, "stated_at": int(time.time()), **changes}
+        digest = statement_digest(
+            fields["uuid"], self.address, fields["origin"], fields["stated_at"]
+        )
+        return {**fields, "signature": sign(self.key, digest)}
 
 
 def _post(url: str, value: Any, token: str | None = None) -> Any:

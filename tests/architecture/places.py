@@ -16,8 +16,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def tracked_files() -> list[Path]:
     """What is in the repository, or would be after `git add`."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-    names = sorted({name for name in listed.decode().split("\0") if name})
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    names = sorted({name for name in output.decode().split("\0") if name})
     return [ROOT / name for name in names if (ROOT / name).is_file()]
 
 

@@ -22,13 +22,19 @@ def below(root: type[PotluckError]) -> list[type[PotluckError]]:
 
 
 def test_every_error_is_drawn_with_its_status_and_code() -> None:
-    drawn = {name: (status, code) for name, status, code in DRAWN.findall(error.__doc__ or "")}
+    drawn_errors = {
+        name: (status, code) for name, status, code in DRAWN.findall(error.__doc__ or "")
+    }
     for leaf in below(PotluckError):
         if leaf is LocalError:
             continue
         status = "" if issubclass(leaf, LocalError) else str(leaf.status)
-        assert drawn.get(leaf.__name__) == (status, leaf.code), f"draw {leaf.__name__} as it is"
-    assert set(drawn) == {leaf.__name__ for leaf in below(PotluckError)}, "drawn, and not there"
+        assert drawn_errors.get(leaf.__name__) == (status, leaf.code), (
+            f"draw {leaf.__name__} as it is"
+        )
+    assert set(drawn_errors) == {leaf.__name__ for leaf in below(PotluckError)}, (
+        "drawn, and not there"
+    )
 
 
 def test_codes_are_unique() -> None:
@@ -38,9 +44,11 @@ def test_codes_are_unique() -> None:
 
 def test_every_error_has_a_row_on_the_page_of_exit_codes() -> None:
     row = re.compile(r"^\| `([a-z_]+)` \| (\d+) \|", re.MULTILINE)
-    told = {code: int(status) for code, status in row.findall((DOCS / "operations.md").read_text())}
+    documented = {
+        code: int(status) for code, status in row.findall((DOCS / "operations.md").read_text())
+    }
     expected = {leaf.code: leaf.exit_status for leaf in below(PotluckError) if leaf != LocalError}
-    assert told == expected, "the table of exit codes in docs/operations.md is not up to date"
+    assert documented == expected, "the table of exit codes in docs/operations.md is not up to date"
 
 
 @pytest.mark.parametrize("part", ["cli", "consumer", "local"])
@@ -61,11 +69,11 @@ def calls(path: Path) -> list[ast.Call]:
 
 
 def has_hint(call: ast.Call) -> bool:
-    if any(isinstance(each, ast.Starred) for each in call.args):
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
         return True
-    named = [each.value for each in call.keywords if each.arg == "hint"]
-    hints = [*call.args[1:2], *named]
-    return any(not isinstance(each, ast.Constant) or each.value for each in hints)
+    keyword_hints = [keyword.value for keyword in call.keywords if keyword.arg == "hint"]
+    hints = [*call.args[1:2], *keyword_hints]
+    return any(not isinstance(hint, ast.Constant) or hint.value for hint in hints)
 
 
 @pytest.mark.parametrize("leaf", below(PotluckError))
@@ -75,7 +83,7 @@ def test_errors_of_a_server_without_a_hint_get_one(leaf: type[PotluckError]) -> 
 
 def test_exit_codes_that_are_not_errors_are_documented() -> None:
     page = (DOCS / "operations.md").read_text().partition("## Exit codes")[2]
-    told = {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
-    assert {0, 1, 130, BROKEN_PIPE_STATUS, UNEXPECTED_STATUS} <= told
-    known = {leaf.exit_status for leaf in below(PotluckError)}
-    assert known <= told, "each number has a row, whatever the codes behind it"
+    documented = {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert {0, 1, 130, BROKEN_PIPE_STATUS, UNEXPECTED_STATUS} <= documented
+    statuses = {leaf.exit_status for leaf in below(PotluckError)}
+    assert statuses <= documented, "each number has a row, whatever the codes behind it"

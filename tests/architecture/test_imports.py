@@ -33,8 +33,8 @@ def lint_imports(place: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_import_contract_holds() -> None:
-    answer = lint_imports(ROOT)
-    assert answer.returncode == 0, f"an import goes the wrong way:\n{answer.stdout}"
+    process = lint_imports(ROOT)
+    assert process.returncode == 0, f"an import goes the wrong way:\n{process.stdout}"
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +45,9 @@ def verdict_on_offences(tmp_path_factory: pytest.TempPathFactory) -> str:
     for file, statement in OFFENCES.values():
         with (copy / file).open("a") as module:
             module.write(f"\n{statement}\n")
-    answer = lint_imports(place)
-    assert answer.returncode != 0
-    return answer.stdout
+    process = lint_imports(place)
+    assert process.returncode != 0
+    return process.stdout
 
 
 @pytest.mark.parametrize("contract", OFFENCES)

@@ -31,7 +31,7 @@ def test_no_committed_migration_was_edited_since_the_repair() -> None:
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
-    numbers = [each.number for each in read_migrations()]
+    numbers = [migration.number for migration in read_migrations()]
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
 
 
@@ -97,7 +97,7 @@ async def test_what_would_break_an_earlier_server_is_noticed(
         broken = list_broken(before, await read_shape(connection))
     finally:
         await connection.close()
-    assert any(sentence in each for each in broken), broken
+    assert any(sentence in problem for problem in broken), broken
 
 
 async def test_additions_break_nothing(database_url: str) -> None:

@@ -27,5 +27,7 @@ def reads_machine_clock(path: Path) -> bool:
 
 def test_only_these_read_the_machines_clock() -> None:
     paths = [path for part in ("server", "store", "live") for path in (SOURCE / part).rglob("*.py")]
-    found = {path.relative_to(SOURCE).as_posix() for path in paths if reads_machine_clock(path)}
-    assert found == set(EXPECTED), "take `services.clock.now()`, or `now()` of the database"
+    clock_readers = {
+        path.relative_to(SOURCE).as_posix() for path in paths if reads_machine_clock(path)
+    }
+    assert clock_readers == set(EXPECTED), "take `services.clock.now()`, or `now()` of the database"

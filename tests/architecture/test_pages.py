@@ -29,18 +29,18 @@ def test_links_resolve(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_commands_exist(page: Path) -> None:
-    for program, rest in _commands(page):
-        words = rest.split("#")[0].split()
-        known = _make_targets() if program == "make" else _potluck_words(words[0])
-        assert known, f"{named(page)}: there is no `potluck {words[0]}`"
+    for program, arguments in _commands(page):
+        words = arguments.split("#")[0].split()
+        known_words = _make_targets() if program == "make" else _potluck_words(words[0])
+        assert known_words, f"{named(page)}: there is no `potluck {words[0]}`"
         if program == "make":
             targets = [word for word in words if re.fullmatch(r"[a-z-]+", word)][:1]
-            assert set(targets) <= known, f"{named(page)}: there is no `make {rest}`"
+            assert set(targets) <= known_words, f"{named(page)}: there is no `make {arguments}`"
             continue
         # What follows a script's name belongs to the script.
         options = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-        known |= _subcommand_words(*words[:2]) | _subcommand_words(*words[:3])
-        assert options <= known, f"{named(page)}: `potluck {rest}` has unknown options"
+        known_words |= _subcommand_words(*words[:2]) | _subcommand_words(*words[:3])
+        assert options <= known_words, f"{named(page)}: `potluck {arguments}` has unknown options"
 
 
 def test_the_two_commands_are_in_the_readme() -> None:
@@ -61,17 +61,17 @@ def test_cells_of_the_architecture_page_are_short() -> None:
 def test_the_files_that_the_architecture_page_names_exist() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text()
     for name in set(re.findall(r"`([\w./-]+\.(?:py|sql|md|toml))`", page)):
-        found = (ROOT / name).exists() or list(SOURCE.rglob(name))
-        assert found, f"ARCHITECTURE.md names {name}"
+        exists = (ROOT / name).exists() or list(SOURCE.rglob(name))
+        assert exists, f"ARCHITECTURE.md names {name}"
 
 
 def test_the_tree_of_the_architecture_page_is_the_tree() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text()
-    (drawn,) = [body for _, body in code_blocks(page) if "src/potluck/" in body]
+    (tree,) = [body for _, body in code_blocks(page) if "src/potluck/" in body]
     folders = [path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE]
     for folder in folders:
-        assert re.search(rf"\b{folder.name}/", drawn), f"the tree lacks {named(folder)}"
-    for name in re.findall(r"^ {2,}(\w+)/", drawn, re.MULTILINE):
+        assert re.search(rf"\b{folder.name}/", tree), f"the tree lacks {named(folder)}"
+    for name in re.findall(r"^ {2,}(\w+)/", tree, re.MULTILINE):
         assert list(SOURCE.rglob(name)), f"the tree has {name}/, and there is none"
 
 
@@ -97,7 +97,7 @@ def test_the_decisions_are_numbered_and_of_one_shape() -> None:
 
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def _commands(page: Path) -> list[tuple[str, str]]:
@@ -134,8 +134,8 @@ def _potluck_words(command: str) -> set[str]:
 def _subcommand_words(*words: str) -> set[str]:
     """The options of a command in a group, or in a group of a group; empty if it is none."""
     for place, word in enumerate(words[1:], 1):
-        named = re.findall(r"^. (\w[\w-]*) {2,}", _help(*words[:place]), re.MULTILINE)
-        if word not in named:
+        subcommands = re.findall(r"^. (\w[\w-]*) {2,}", _help(*words[:place]), re.MULTILINE)
+        if word not in subcommands:
             return set()
     return set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", _help(*words)))
 
@@ -144,6 +144,6 @@ def _subcommand_words(*words: str) -> set[str]:
 def _help(*command: str) -> str:
     user = InProcess(ROOT / "nobody")
     user.variables |= {"COLUMNS": "200", "TERM": "dumb"}
-    shown = user.run(*command, "--help")
-    assert shown.status == 0, shown.stderr
-    return shown.stdout.decode()
+    result = user.run(*command, "--help")
+    assert result.status == 0, result.stderr
+    return result.stdout.decode()

@@ -28,18 +28,20 @@ MESSAGES = {
 @pytest.mark.parametrize(("name", "body"), EXAMPLES)
 def test_an_example_decodes_and_says_nothing_unknown(name: str, body: str) -> None:
     value = codec.decode_json(body, KINDS[name])
-    again = json.loads(msgspec.json.encode(value))
-    assert _is_part(json.loads(body), again), f"the example has fields that {name} does not know"
+    encoded_again = json.loads(msgspec.json.encode(value))
+    assert _is_part(json.loads(body), encoded_again), (
+        f"the example has fields that {name} does not know"
+    )
 
 
 def test_every_message_has_an_example() -> None:
     assert {name for name, _ in EXAMPLES} >= MESSAGES
 
 
-def _is_part(shown: Any, whole: Any) -> bool:
+def _is_part(part: Any, whole: Any) -> bool:
     """Defaults may be left out of an example; what is shown must come back."""
-    if isinstance(shown, dict):
-        return all(key in whole and _is_part(shown[key], whole[key]) for key in shown)
-    if isinstance(shown, list):
-        return len(shown) == len(whole) and all(map(_is_part, shown, whole))
-    return bool(shown == whole)
+    if isinstance(part, dict):
+        return all(key in whole and _is_part(part[key], whole[key]) for key in part)
+    if isinstance(part, list):
+        return len(part) == len(whole) and all(map(_is_part, part, whole))
+    return bool(part == whole)

@@ -36,8 +36,8 @@ def impurities(source: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", PURE, ids=named)
 def test_decisions_are_pure(path: Path) -> None:
-    found = list(impurities(path.read_text()))
-    assert not found, f"{found}: take it as an argument instead, as `now` is"
+    impurities_found = list(impurities(path.read_text()))
+    assert not impurities_found, f"{impurities_found}: take it as an argument instead, as `now` is"
 
 
 @pytest.mark.parametrize(

@@ -51,16 +51,16 @@ print(msgspec.json.encode(document(make_app(services))).decode())
 def document() -> dict[str, Any]:
     """What the server answers at /schema/openapi.json."""
     command = [sys.executable, "-c", DOCUMENT]
-    shown = subprocess.run(command, capture_output=True, check=True)
-    found: dict[str, Any] = json.loads(shown.stdout)
+    process = subprocess.run(command, capture_output=True, check=True)
+    found: dict[str, Any] = json.loads(process.stdout)
     return found
 
 
 def test_the_document_describes_exactly_these_routes(document: dict[str, Any]) -> None:
-    described = {
+    documented = {
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
-    assert described == {(route.method, route.path) for route in ROUTES.values()}
+    assert documented == {(route.method, route.path) for route in ROUTES.values()}
 
 
 def test_each_operation_is_named_like_its_route(document: dict[str, Any]) -> None:
@@ -70,7 +70,9 @@ def test_each_operation_is_named_like_its_route(document: dict[str, Any]) -> Non
 
 
 def test_each_route_is_declared_once() -> None:
-    declared = [each.route for each in OPERATIONS.values() if each.area.is_documented]
+    declared = [
+        operation.route for operation in OPERATIONS.values() if operation.area.is_documented
+    ]
     assert sorted(declared) == sorted(ROUTES.values())
 
 
@@ -92,8 +94,8 @@ def test_the_pages_know_the_routes_as_they_are() -> None:
 
 def test_no_path_is_written_twice() -> None:
     """A path in a string, anywhere but in wire/routes.py, is a second list."""
-    elsewhere = [path for path in _python(SOURCE) if path != SOURCE / "wire" / "routes.py"]
-    offenders = [path for path in elsewhere if re.search(r"[\"']/v1/", path.read_text())]
+    other_paths = [path for path in _python(SOURCE) if path != SOURCE / "wire" / "routes.py"]
+    offenders = [path for path in other_paths if re.search(r"[\"']/v1/", path.read_text())]
     assert not offenders, f"name the route instead: {offenders}"
 
 
@@ -106,8 +108,8 @@ def test_the_protocol_page_names_every_route_of_a_provider() -> None:
 
 def _of_pages() -> dict[str, Route]:
     scripts = [path.read_text() for path in (SOURCE / "server" / "pages").glob("*.js")]
-    found = IN_A_SCRIPT.findall("".join(scripts))
-    return {name: Route(method, path) for name, method, path in found}
+    calls = IN_A_SCRIPT.findall("".join(scripts))
+    return {name: Route(method, path) for name, method, path in calls}
 
 
 def _python(directory: Path) -> list[Path]:

@@ -27,8 +27,8 @@ def told() -> dict[str, str]:
 
 
 def variables(prefix: str, kind: Kind) -> dict[str, Any]:
-    fields = [one for one in msgspec.structs.fields(kind) if one.name not in GIVEN_OTHERWISE]
-    return {f"{prefix}{one.name.upper()}": one.default for one in fields}
+    fields = [field for field in msgspec.structs.fields(kind) if field.name not in GIVEN_OTHERWISE]
+    return {f"{prefix}{field.name.upper()}": field.default for field in fields}
 
 
 @pytest.mark.parametrize(("prefix", "kind"), CASES)
@@ -43,8 +43,8 @@ def test_every_setting_is_documented_with_its_default(prefix: str, kind: Kind) -
 
 
 def test_only_existing_variables_are_documented() -> None:
-    known = {name for prefix, kind in CASES for name in variables(prefix, kind)}
+    known_variables = {name for prefix, kind in CASES for name in variables(prefix, kind)}
     general = {"POTLUCK_DATA_DIR", "POTLUCK_CONFIG_DIR", "POTLUCK_URL", "POTLUCK_CA_FILE"}
-    given = {"POTLUCK_PROVIDER_DATA_DIRECTORY", "POTLUCK_PROVIDER_NAME", "POTLUCK_DEBUG"}
-    given |= {"POTLUCK_PROGRESS"}  # read by the client, when it has something to show
-    assert set(told()) <= known | general | given | SECRET_VARIABLES
+    given_variables = {"POTLUCK_PROVIDER_DATA_DIRECTORY", "POTLUCK_PROVIDER_NAME", "POTLUCK_DEBUG"}
+    given_variables |= {"POTLUCK_PROGRESS"}  # read by the client, when it has something to show
+    assert set(told()) <= known_variables | general | given_variables | SECRET_VARIABLES

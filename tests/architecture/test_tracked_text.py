@@ -21,24 +21,24 @@ REQUIREMENT = re.compile(r"^[a-z0-9][a-z0-9._-]*(\[[a-z0-9,_-]+\])?==", re.MULTI
 
 
 def texts() -> dict[str, str]:
-    found = {}
+    text_by_name = {}
     for path in tracked_files():
         try:
-            found[named(path)] = path.read_text("utf-8")
+            text_by_name[named(path)] = path.read_text("utf-8")
         except UnicodeDecodeError:
             continue
-    return found
+    return text_by_name
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_no_file_has(what: str) -> None:
-    pattern = re.compile(FORBIDDEN[what], re.MULTILINE)
-    found = [
+@pytest.mark.parametrize("pattern_name", FORBIDDEN)
+def test_no_file_has(pattern_name: str) -> None:
+    pattern = re.compile(FORBIDDEN[pattern_name], re.MULTILINE)
+    offending = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}"
         for name, text in texts().items()
         if (match := pattern.search(text))
     ]
-    assert not found, f"{what} in {found}"
+    assert not offending, f"{pattern_name} in {offending}"
 
 
 @pytest.mark.parametrize("lock", ["run", "dev", "generator", "release", "web"])
@@ -58,12 +58,18 @@ def test_a_lock_has_a_hash_for_every_package(lock: str) -> None:
 
 def test_every_dependency_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = [
+    requirements = [
         *project["project"]["dependencies"],
-        *(each for extra in project["project"]["optional-dependencies"].values() for each in extra),
+        *(
+            requirement
+            for extra in project["project"]["optional-dependencies"].values()
+            for requirement in extra
+        ),
         *project["dependency-groups"]["dev"],
     ]
     (page,) = (ROOT / "docs" / "decisions").glob("*-dependencies.md")
-    told = set(re.findall(r"^\| `([A-Za-z0-9_-]+)`", page.read_text(), re.MULTILINE))
-    names = {re.split(r"[\[><=;~! ]", each)[0] for each in wanted}
-    assert told == names, f"{named(page)} and pyproject.toml differ: {sorted(told ^ names)}"
+    documented = set(re.findall(r"^\| `([A-Za-z0-9_-]+)`", page.read_text(), re.MULTILINE))
+    names = {re.split(r"[\[><=;~! ]", requirement)[0] for requirement in requirements}
+    assert documented == names, (
+        f"{named(page)} and pyproject.toml differ: {sorted(documented ^ names)}"
+    )

@@ -47,8 +47,8 @@ ENUMS: list[type[StrEnum]] = [
 def rows(heading: str) -> dict[str, list[str]]:
     """The table below a heading: the word in the first column, and the other columns."""
     sections = re.split(r"^#+ ", LIFECYCLE.read_text(), flags=re.MULTILINE)
-    (found,) = [part for part in sections if re.match(rf"[^\n]*`{heading}`\n", part)]
-    lines = [line for line in found.splitlines() if line.startswith("| `")]
+    (section,) = [part for part in sections if re.match(rf"[^\n]*`{heading}`\n", part)]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {row[0].strip("`"): row[1:] for row in cells}
 
@@ -70,8 +70,8 @@ def test_the_transitions_are_those_of_the_code(
 ) -> None:
     table = rows(type(next(iter(transitions))).__name__)
     for state, targets in transitions.items():
-        told = set(re.findall(r"`(\w+)`", table[state.value][0]))
-        assert told == {target.value for target in targets}, f"after {state}"
+        documented = set(re.findall(r"`(\w+)`", table[state.value][0]))
+        assert documented == {target.value for target in targets}, f"after {state}"
 
 
 def test_no_enum_of_the_model_is_forgotten() -> None:

@@ -30,10 +30,10 @@ class S3Server:
         return app
 
     async def _answer(self, request: web.Request) -> web.Response:
-        said = request.headers.get("authorization", "") + request.query_string
+        authorisation = request.headers.get("authorization", "") + request.query_string
         if self.is_broken:
             return web.Response(status=500)
-        if ACCESS_KEY not in unquote(said) or request.match_info["bucket"] != BUCKET:
+        if ACCESS_KEY not in unquote(authorisation) or request.match_info["bucket"] != BUCKET:
             return web.Response(status=403)
         key = request.match_info.get("key", "")
         if not key:
@@ -73,13 +73,13 @@ class S3Server:
             deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
             return _xml("DeleteResult", deleted)
         prefix = request.query.get("prefix", "")
-        found = "".join(
+        entries = "".join(
             f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
             "<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>x</ETag></Contents>"
             for key, data in sorted(self.objects.items())
             if key.startswith(prefix)
         )
-        return _xml("ListBucketResult", f"<IsTruncated>false</IsTruncated>{found}")
+        return _xml("ListBucketResult", f"<IsTruncated>false</IsTruncated>{entries}")
 
     def _get(self, request: web.Request, key: str) -> web.Response:
         data = self.objects.get(key)

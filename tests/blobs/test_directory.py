@@ -107,23 +107,23 @@ async def test_other_users_cannot_read_it(blobs: DirectoryBlobs, tmp_path: Path)
 async def test_bytes_and_name_are_on_the_disk_before_put_returns(
     blobs: DirectoryBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[str] = []
+    calls: list[str] = []
     fsync, rename = os.fsync, os.replace
 
     def watched_fsync(descriptor: int) -> None:
         fsync(descriptor)
         is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-        done.append("sync directory" if is_directory else "sync file")
+        calls.append("sync directory" if is_directory else "sync file")
 
     def watched_rename(source: Any, target: Any) -> None:
         rename(source, target)
-        done.append("rename")
+        calls.append("rename")
 
     monkeypatch.setattr(os, "fsync", watched_fsync)
     monkeypatch.setattr(os, "replace", watched_rename)
     await blobs.put("logs/one", b"x")
     # The first directory is the one in which `logs` was made.
-    assert done == ["sync file", "sync directory", "rename", "sync directory"]
+    assert calls == ["sync file", "sync directory", "rename", "sync directory"]
 
 
 async def test_a_storage_that_fails_says_so_and_leaves_nothing(
@@ -202,8 +202,8 @@ async def part_of(blobs: DirectoryBlobs, key: str, offset: int, length: int) -> 
 
 
 @contextmanager
-def start_writer(directory: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, writer.__file__, str(directory), *more]
+def start_writer(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, writer.__file__, str(directory), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             yield process

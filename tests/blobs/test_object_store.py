@@ -92,8 +92,8 @@ async def test_parts_are_put_together_and_hashed(blobs: ObjectStoreBlobs, size_b
     for number, start in enumerate(range(0, len(data), 4_000_000)):
         keys.append(f"uploads/u/{number}")
         await blobs.put_stream(keys[-1], in_pieces(data[start : start + 4_000_000]))
-    made = await blobs.assemble(keys, "objects/a/b")
-    assert (made.sha256, made.size_bytes) == (hashlib.sha256(data).hexdigest(), len(data))
+    assembled = await blobs.assemble(keys, "objects/a/b")
+    assert (assembled.sha256, assembled.size_bytes) == (hashlib.sha256(data).hexdigest(), len(data))
     assert await part_of(blobs, "objects/a/b", 0, len(data)) == data
     assert await blobs.get("objects/a/b") == data
 

@@ -46,4 +46,4 @@ def busy_pool() -> Iterator[ServerProcess]:
 
 
 def _ended(server: ServerProcess) -> int:
-    return sum(each["tasks"] for each in server.client().get("/v1/status")["ended"])
+    return sum(group["tasks"] for group in server.client().get("/v1/status")["ended"])

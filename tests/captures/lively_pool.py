@@ -151,13 +151,13 @@ def lively_pool(port: int = 0) -> Iterator[LivelyPool]:
         alice = Wallet("alice of the pictures")
         client = server.client(server.sign_in(alice))
         operator = server.client()
-        for each, label in ((client, "Alice, biology"), (operator, "Physics")):
-            account = each.get("/v1/me")["id"]
+        for api, label in ((client, "Alice, biology"), (operator, "Physics")):
+            account = api.get("/v1/me")["id"]
             path = f"/v1/accounts/{account}"
-            grant, named = {"amount_micro": 250_000_000}, {"label": label}
-            for method, end, body in (("POST", "grants", grant), ("PUT", "label", named)):
-                answer = operator.call(method, f"{path}/{end}", json.dumps(body).encode())
-                assert answer.status < 300, answer.data
+            grant, label_body = {"amount_micro": 250_000_000}, {"label": label}
+            for method, end, body in (("POST", "grants", grant), ("PUT", "label", label_body)):
+                response = operator.call(method, f"{path}/{end}", json.dumps(body).encode())
+                assert response.status < 300, response.data
         _submit(client)
         tasks = _submit(operator)
         yield LivelyPool(server, home.node_id, studio.node_id, alice, client, tasks)

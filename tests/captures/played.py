@@ -43,12 +43,12 @@ class Played:
         self.go_on.clear()
         yield log_event(6, 3, ("stdout", _epoch(4)))
         times = {"started_at": ago(seconds=212), "finished_at": ago(seconds=0)}
-        ended = an_attempt("garage", "RTX 4090", state=AttemptState.SUCCEEDED)
-        yield state_event(7, _train(TaskState.SUCCEEDED, attempts=[ended], **times))
+        ended_attempt = an_attempt("garage", "RTX 4090", state=AttemptState.SUCCEEDED)
+        yield state_event(7, _train(TaskState.SUCCEEDED, attempts=[ended_attempt], **times))
 
     def _sweeping(self) -> Iterator[bytes]:
-        for place, done in enumerate((0, 61, 122), 1):
-            yield state_event(place, _sweep(done, 200))
+        for place, done_count in enumerate((0, 61, 122), 1):
+            yield state_event(place, _sweep(done_count, 200))
         self.go_on.wait(_PATIENCE_SECONDS)
 
 
@@ -61,8 +61,8 @@ def _train(state: TaskState, **changes: Any) -> TaskView:
     return a_task(state, id=_TRAIN, name="train.py", phase=state.value, waiting=waiting, **changes)
 
 
-def _sweep(done: int, total: int) -> TaskView:
-    counts = ItemCounts(total, total - done - 4, done, 0)
+def _sweep(done_count: int, total: int) -> TaskView:
+    counts = ItemCounts(total, total - done_count - 4, done_count, 0)
     attempt = an_attempt("garage", "RTX 4090")
     return a_task(
         TaskState.RUNNING,

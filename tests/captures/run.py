@@ -73,24 +73,24 @@ PICTURES: list[tuple[str, Act, int, int, str, bool]] = [
 ]
 
 
-def main(wanted: list[str]) -> None:
+def main(prefixes: list[str]) -> None:
     CAPTURES.mkdir(exist_ok=True)
     for name, act, columns, lines, look, has_colours in PICTURES:
-        if _is_wanted(name, wanted):
+        if _is_wanted(name, prefixes):
             with FakeServer(PORT).running() as server:
                 picture = taken(server, act, (columns, lines, _LOOKS[look], has_colours))
             _keep(name, picture)
     name, columns, lines, look, has_colours = STATUS
-    if _is_wanted(name, wanted):
+    if _is_wanted(name, prefixes):
         with busy_pool() as pool:
             take = (columns, lines, _LOOKS[look], has_colours)
             _keep(name, _taken_at(pool.url, pool.token, status, take))
-    if _is_wanted("dashboard", wanted):
+    if _is_wanted("dashboard", prefixes):
         take_dashboard(CAPTURES)
 
 
-def _is_wanted(name: str, wanted: list[str]) -> bool:
-    return not wanted or any(name.startswith(each) for each in wanted)
+def _is_wanted(name: str, prefixes: list[str]) -> bool:
+    return not prefixes or any(name.startswith(prefix) for prefix in prefixes)
 
 
 def _keep(name: str, picture: str) -> None:
@@ -106,8 +106,8 @@ def taken(server: FakeServer, act: Act, take: Take) -> str:
 def _taken_at(url: str, token: str, act: Callable[[Tmux], None], take: Take) -> str:
     columns, lines, look, has_colours = take
     # A shell that ends may write its history while all of it is removed.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as held:
-        directory = Path(held)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory_name:
+        directory = Path(directory_name)
         for script in ("train.py", "sweep.py"):
             (directory / script).write_text("print('hello')\n")
         user = CommandLine(directory / "config", url, token)
@@ -116,13 +116,13 @@ def _taken_at(url: str, token: str, act: Callable[[Tmux], None], take: Take) -> 
             **({} if has_colours else {"NO_COLOR": "1"}),
             "PATH": f"{Path(sys.executable).parent}:{user.variables['PATH']}",
             "PS1": "$ ",
-            "PWD": held,
-            "HOME": held,
+            "PWD": directory_name,
+            "HOME": directory_name,
             "LANG": "C.UTF-8",
             "BASH_SILENCE_DEPRECATION_WARNING": "1",
         }
         with Tmux(directory, columns, lines, variables) as terminal:
-            terminal.type(f"cd '{held}' && clear")
+            terminal.type(f"cd '{directory_name}' && clear")
             terminal.prompt()
             act(terminal)
             screen = terminal.seen()

@@ -69,23 +69,23 @@ def _line(screen: pyte.Screen, number: int, look: Look) -> Iterator[str]:
     y = _MARGIN + number * _LINE_HEIGHT
     column = 0
     for style, run in groupby(cells, key=lambda cell: cell._replace(data="")):
-        found = list(run)
+        cells_run = list(run)
         if style.reverse:
-            yield _block(column, len(found), y, _LINE_HEIGHT, _colour(style.fg, look))
+            yield _block(column, len(cells_run), y, _LINE_HEIGHT, _colour(style.fg, look))
         if style.underscore:
-            yield _block(column, len(found), y + _LINE_HEIGHT - 2, 1, look.text)
+            yield _block(column, len(cells_run), y + _LINE_HEIGHT - 2, 1, look.text)
         colour = look.background if style.reverse else _colour(style.fg, look)
-        for first, text in _words([cell.data for cell in found]):
+        for first, text in _words([cell.data for cell in cells_run]):
             yield _text(text, column + first, y, colour, style.bold)
-        column += len(found)
+        column += len(cells_run)
 
 
 def _words(cells: list[str]) -> Iterator[tuple[int, list[str]]]:
     """Each by itself: between them a picture has no blanks, only places."""
-    for is_blank, run in groupby(enumerate(cells), key=lambda each: each[1] == " "):
-        found = list(run)
+    for is_blank, run in groupby(enumerate(cells), key=lambda item: item[1] == " "):
+        cells_run = list(run)
         if not is_blank:
-            yield found[0][0], [text for _, text in found]
+            yield cells_run[0][0], [text for _, text in cells_run]
 
 
 def _block(column: int, count: int, y: float, height: float, colour: str) -> str:
@@ -101,7 +101,7 @@ def _text(cells: list[str], column: int, y: float, colour: str, is_bold: bool) -
     return f'<text {placed} fill="{colour}"{bold}>{escape("".join(cells))}</text>'
 
 
-def _colour(told: str, look: Look) -> str:
-    if told == "default":
+def _colour(colour_name: str, look: Look) -> str:
+    if colour_name == "default":
         return look.text
-    return look.named.get(told.removeprefix("bright"), f"#{told}")
+    return look.named.get(colour_name.removeprefix("bright"), f"#{colour_name}")

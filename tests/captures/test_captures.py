@@ -29,9 +29,9 @@ def test_every_picture_is_taken_and_shown() -> None:
 
 @pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.stem)
 def test_a_picture_tells_nothing_of_the_machine(path: Path) -> None:
-    told = words(path.read_text())
-    assert "potluck" in told.lower()
-    assert not re.search(r"/(home|root|tmp|work|usr)|secret|@", told)
+    text = words(path.read_text())
+    assert "potluck" in text.lower()
+    assert not re.search(r"/(home|root|tmp|work|usr)|secret|@", text)
     assert path.stat().st_size < 60_000
 
 
@@ -47,5 +47,5 @@ def test_text_stands_where_it_stood() -> None:
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not here")
 def test_a_picture_is_taken_of_a_real_terminal(server: FakeServer) -> None:
-    told = words(taken(server, ps, (80, 24, DARK, False)))
-    assert "$ potluck ps ID NAME STATE" in told and "GeForce RTX 4090 24 GiB" in told
+    text = words(taken(server, ps, (80, 24, DARK, False)))
+    assert "$ potluck ps ID NAME STATE" in text and "GeForce RTX 4090 24 GiB" in text

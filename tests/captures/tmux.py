@@ -51,18 +51,18 @@ class Tmux:
 
     def prompt(self) -> None:
         """Until the shell asks for the next command."""
-        self._until(lambda shown: shown.rstrip().endswith("$"), "a prompt")
+        self._until(lambda screen: screen.rstrip().endswith("$"), "a prompt")
 
     def press(self, key: str) -> None:
         self._do("send-keys", key)
 
-    def until(self, words: str) -> None:
-        self._until(lambda shown: words in shown, repr(words))
+    def until(self, text: str) -> None:
+        self._until(lambda screen: text in screen, repr(text))
 
-    def _until(self, is_there: Callable[[str], bool], what: str) -> None:
+    def _until(self, is_there: Callable[[str], bool], description: str) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not is_there(shown := self._do("capture-pane", "-p", "-J")):
-            assert time.monotonic() < deadline, f"no {what} in\n{shown}"
+        while not is_there(screen := self._do("capture-pane", "-p", "-J")):
+            assert time.monotonic() < deadline, f"no {description} in\n{screen}"
             time.sleep(0.05)
 
     def seen(self) -> pyte.Screen:
@@ -74,8 +74,8 @@ class Tmux:
 
     def _do(self, *arguments: str) -> str:
         command = [self._program, "-S", str(self._socket), *arguments]
-        ended = subprocess.run(
+        process = subprocess.run(
             command, env=self._variables, capture_output=True, text=True, timeout=_PATIENCE_SECONDS
         )
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
+        assert process.returncode == 0, process.stderr
+        return process.stdout

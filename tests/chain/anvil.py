@@ -56,12 +56,12 @@ class Anvil:
 
     def ask(self, method: str, *params: Any) -> Any:
         body = {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": params}
-        answer = urllib3.request(
+        response = urllib3.request(
             "POST", self.url, json=body, timeout=_SECONDS_TO_START, retries=False
         )
-        said = json.loads(answer.data)
-        assert "error" not in said, said
-        return said["result"]
+        reply = json.loads(response.data)
+        assert "error" not in reply, reply
+        return reply["result"]
 
 
 @contextmanager
@@ -85,19 +85,19 @@ def running_anvil(program: Path, chain_id: int) -> Iterator[Anvil]:
 
 def _address(process: subprocess.Popen[bytes]) -> str:
     """Where it listens, from what it prints; the rest of that is read and dropped."""
-    found: queue.Queue[str] = queue.Queue()
+    addresses: queue.Queue[str] = queue.Queue()
 
     def look() -> None:
         assert process.stdout is not None
         try:
             for line in process.stdout:
                 if match := _READY.search(line):
-                    found.put(match[1].decode())
+                    addresses.put(match[1].decode())
         except ValueError:  # closed under our eyes
             pass
 
     threading.Thread(target=look, daemon=True).start()
-    return found.get(timeout=_SECONDS_TO_START)
+    return addresses.get(timeout=_SECONDS_TO_START)
 
 
 def _creation(runtime_code: bytes) -> bytes:

@@ -69,8 +69,8 @@ async def dripping(request: web.Request, _: str) -> web.StreamResponse:
 
 
 def error_with_result() -> Answer:
-    said = {"jsonrpc": "2.0", "id": 1, "error": {"code": 3, "message": "reverted"}}
-    return sending(json.dumps({**said, "result": YES}).encode())
+    error_reply = {"jsonrpc": "2.0", "id": 1, "error": {"code": 3, "message": "reverted"}}
+    return sending(json.dumps({**error_reply, "result": YES}).encode())
 
 
 LIARS: dict[str, Answer] = {
@@ -98,11 +98,11 @@ LIARS: dict[str, Answer] = {
 
 
 @asynccontextmanager
-async def serving(answer: Answer) -> AsyncIterator[str]:
+async def serving(make_response: Answer) -> AsyncIterator[str]:
     """The address of an endpoint that answers so."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await answer(request, json.loads(await request.text())["method"])
+        return await make_response(request, json.loads(await request.text())["method"])
 
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", handle)

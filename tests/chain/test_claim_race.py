@@ -38,9 +38,9 @@ def server_with(proof: ClaimProof) -> Any:
 
 @pytest.fixture
 def rig(chain: Anvil) -> RewardsRig:
-    made = RewardsRig(chain)
-    made.deposit(1000)
-    return made
+    rewards_rig = RewardsRig(chain)
+    rewards_rig.deposit(1000)
+    return rewards_rig
 
 
 def test_a_claim_that_lost_the_race_is_sent_with_the_new_proof(rig: RewardsRig) -> None:

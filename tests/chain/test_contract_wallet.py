@@ -96,18 +96,18 @@ async def test_an_rpc_of_another_chain_is_not_believed(chain: Anvil, wallet: str
     assert not await ContractWallets({1: chain.url}).accept(1, wallet, DIGEST, SIGNATURE)
 
 
-@pytest.mark.parametrize("answer", [rpc.honest, rpc.in_pieces])
-async def test_an_rpc_that_says_yes_is_believed(answer: rpc.Answer) -> None:
-    async with serving(answer) as url:
+@pytest.mark.parametrize("rpc_answer", [rpc.honest, rpc.in_pieces])
+async def test_an_rpc_that_says_yes_is_believed(rpc_answer: rpc.Answer) -> None:
+    async with serving(rpc_answer) as url:
         assert await accepted({rpc.CHAIN_ID: url})
 
 
-@pytest.mark.parametrize("answer", LIARS.values(), ids=LIARS)
+@pytest.mark.parametrize("rpc_answer", LIARS.values(), ids=LIARS)
 async def test_an_rpc_that_lies_or_hangs_is_a_no(
-    answer: rpc.Answer, monkeypatch: pytest.MonkeyPatch
+    rpc_answer: rpc.Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contract_wallet, "_SECONDS", 0.3)
-    async with serving(answer) as url:
+    async with serving(rpc_answer) as url:
         before = time.monotonic()
         assert not await accepted({rpc.CHAIN_ID: url})
         assert time.monotonic() - before < 2
@@ -128,32 +128,32 @@ async def test_an_rpc_that_is_down_is_a_no() -> None:
 
 
 async def test_an_rpc_is_asked_once_which_chain_it_serves() -> None:
-    asked: list[str] = []
+    methods: list[str] = []
 
     async def counting(request: web.Request, method: str) -> web.StreamResponse:
-        asked.append(method)
+        methods.append(method)
         return await rpc.honest(request, method)
 
     async with serving(counting) as url:
         wallets = ContractWallets({rpc.CHAIN_ID: url})
         for _ in range(3):
             assert await wallets.accept(rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE)
-    assert asked == ["eth_chainId", *["eth_call"] * 3]
+    assert methods == ["eth_chainId", *["eth_call"] * 3]
 
 
 async def test_few_questions_are_open_at_a_time() -> None:
-    is_open = most = 0
+    is_open = most_open = 0
 
     async def thinking(request: web.Request, method: str) -> web.StreamResponse:
-        nonlocal is_open, most
+        nonlocal is_open, most_open
         is_open += 1
-        most = max(most, is_open)
+        most_open = max(most_open, is_open)
         await asyncio.sleep(0.02)
         is_open -= 1
         return await rpc.honest(request, method)
 
     async with serving(thinking) as url:
         wallets = ContractWallets({rpc.CHAIN_ID: url})
-        said = [wallets.accept(rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE) for _ in range(40)]
-        assert await asyncio.gather(*said) == [True] * 40
-    assert 1 < most <= 8
+        questions = [wallets.accept(rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE) for _ in range(40)]
+        assert await asyncio.gather(*questions) == [True] * 40
+    assert 1 < most_open <= 8

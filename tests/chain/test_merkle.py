@@ -31,7 +31,7 @@ def random_leaves(count: int, seed: int) -> list[RewardLeaf]:
     ]
 
 
-def ask_openzeppelin(leaves: list[RewardLeaf], asked: list[int]) -> dict[str, Any]:
+def ask_openzeppelin(leaves: list[RewardLeaf], indexes: list[int]) -> dict[str, Any]:
     node = shutil.which("node")
     if node is None or not (HERE / "node_modules/@openzeppelin/merkle-tree").exists():
         need("@openzeppelin/merkle-tree (npm, in tests/chain)")
@@ -40,15 +40,15 @@ def ask_openzeppelin(leaves: list[RewardLeaf], asked: list[int]) -> dict[str, An
     question = {
         "types": LEAF_TYPES,
         "leaves": [[leaf.account, leaf.token, str(leaf.cumulative)] for leaf in leaves],
-        "asked": asked,
+        "asked": indexes,
         "root": text(tree.root),
-        "proofs": [[text(step) for step in tree.proof(leaves[index])] for index in asked],
+        "proofs": [[text(step) for step in tree.proof(leaves[index])] for index in indexes],
     }
     command = [node, str(HERE / "merkle.mjs")]
-    done = subprocess.run(command, input=json.dumps(question).encode(), capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    process = subprocess.run(command, input=json.dumps(question).encode(), capture_output=True)
+    assert process.returncode == 0, process.stderr.decode()
+    response: dict[str, Any] = json.loads(process.stdout)
+    return response
 
 
 def text(packed: bytes) -> str:
@@ -58,12 +58,12 @@ def text(packed: bytes) -> str:
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 10_000])
 def test_openzeppelin_makes_the_same_tree(count: int) -> None:
     leaves = random_leaves(count, seed=count)
-    asked = sorted(random.Random(count).sample(range(count), min(count, 200)))
-    answer = ask_openzeppelin(leaves, asked)
+    indexes = sorted(random.Random(count).sample(range(count), min(count, 200)))
+    openzeppelin = ask_openzeppelin(leaves, indexes)
     tree = MerkleTree(leaves)
-    assert answer["root"] == text(tree.root)
-    assert all(answer["accepted"]), "it refuses proofs that are made here"
-    for index, steps in zip(asked, answer["proofs"], strict=True):
+    assert openzeppelin["root"] == text(tree.root)
+    assert all(openzeppelin["accepted"]), "it refuses proofs that are made here"
+    for index, steps in zip(indexes, openzeppelin["proofs"], strict=True):
         assert steps == [text(step) for step in tree.proof(leaves[index])]
         assert verify_proof(tree.root, leaves[index], [bytes.fromhex(step[2:]) for step in steps])
 

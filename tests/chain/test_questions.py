@@ -15,43 +15,43 @@ SOMEBODY = Wallet("somebody")
 
 
 def test_a_chain_is_asked_for_wallets_alone(tmp_path: Path) -> None:
-    asked: list[object] = []
+    connections: list[object] = []
     with (
-        hanging_up(asked) as url,
+        hanging_up(connections) as url,
         ServerProcess(tmp_path, 0, POTLUCK_CHAIN_RPC_URLS=f"1={url}") as server,
     ):
         claim_another_s(server, routes.NODE_LOGIN.path, statement=NODE_STATEMENT)
-        assert not asked
+        assert not connections
         claim_another_s(server, routes.LOGIN.path)
-        assert asked
+        assert connections
 
 
 def claim_another_s(server: ServerProcess, path: str, **changes: str) -> None:
     """Sign in as somebody with a signature that only a contract could find right."""
     api = server.client("")
-    said = SOMEBODY.answer(api.post(routes.CHALLENGE.path, {}), **changes)
-    said["signature"] = Wallet("another").sign_text(said["message"])
-    assert api.post(path, said)["code"] == "not_signed_in"
+    login = SOMEBODY.answer(api.post(routes.CHALLENGE.path, {}), **changes)
+    login["signature"] = Wallet("another").sign_text(login["message"])
+    assert api.post(path, login)["code"] == "not_signed_in"
 
 
 @contextmanager
-def hanging_up(asked: list[object]) -> Iterator[str]:
+def hanging_up(connections: list[object]) -> Iterator[str]:
     """The address of an endpoint that answers nobody; who asked is kept."""
     with socket.create_server(("127.0.0.1", 0)) as endpoint:
 
         def listen() -> None:
             while True:
                 try:
-                    connection, who = endpoint.accept()
+                    connection, peer = endpoint.accept()
                 except OSError:
                     return  # closed
-                asked.append(who)
+                connections.append(peer)
                 connection.close()
 
-        listening = threading.Thread(target=listen)
-        listening.start()
+        listener = threading.Thread(target=listen)
+        listener.start()
         try:
             yield f"http://127.0.0.1:{endpoint.getsockname()[1]}"
         finally:
             endpoint.shutdown(socket.SHUT_RDWR)
-            listening.join()
+            listener.join()

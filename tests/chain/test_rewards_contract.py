@@ -258,12 +258,12 @@ class TestRoots:
 
     def test_nothing_else_sets_one(self) -> None:
         """A new function that changes anything is a reason to read the contract again."""
-        changing = {
+        changing_functions = {
             entry["name"]
             for entry in json.loads(COMPILED.read_text())["abi"]
             if entry["type"] == "function" and entry["stateMutability"] != "view"
         }
-        assert changing == {
+        assert changing_functions == {
             *("deposit", "propose_root", "accept_root", "revoke_root", "claim"),
             *("set_paused", "set_proposer", "offer_ownership", "accept_ownership"),
         }
@@ -398,11 +398,11 @@ class TestClaim:
         first, second = rig.tree(10), rig.tree(20)
         rig.install(first, 1)
         nonce = rig.rpc.next_nonce(address_of(PAYER))
-        late = rig.rpc.sign(rig.claim_call(first, 0), PAYER, nonce)
+        late_claim = rig.rpc.sign(rig.claim_call(first, 0), PAYER, nonce)
         rig.install(second, 2)
-        rig.rpc.broadcast(late)
+        rig.rpc.broadcast(late_claim)
         with refuses("it failed in its block"):
-            rig.rpc.await_receipt(late.hash)
+            rig.rpc.await_receipt(late_claim.hash)
         assert rig.contract.read_claimed(wallet(0)) == 0
 
     def test_with_an_inner_node_as_a_leaf_is_refused(self, rig: RewardsRig) -> None:
@@ -411,10 +411,10 @@ class TestClaim:
         tree = rig.tree(10, 20, 30, 40)
         rig.install(tree)
         left, right = sorted(tree.leaves, key=lambda leaf: leaf.hash)[:2]
-        (sibling, above) = tree.tree.proof(left)
+        (sibling, outer_sibling) = tree.tree.proof(left)
         assert sibling == right.hash
         inner = RewardLeaf("0x" + left.hash[-20:].hex(), rig.token, int.from_bytes(right.hash))
-        for steps in ([], [above]):
+        for steps in ([], [outer_sibling]):
             with refuses("wrong proof"):
                 rig.rpc.send(claim_call(rig.address, inner, tree.root, steps), STRANGER)
 

@@ -56,7 +56,7 @@ class RewardsHistory(RuleBasedStateMachine):
         before = (
             [leaf.cumulative for leaf in self.current.leaves] if self.current else [0] * WALLETS
         )
-        tree = self.rig.tree(*(old + more for old, more in zip(before, growth, strict=True)))
+        tree = self.rig.tree(*(old + gain for old, gain in zip(before, growth, strict=True)))
         total = max(0, tree.total - understated)
         is_wrong = (
             self.is_paused
@@ -95,23 +95,23 @@ class RewardsHistory(RuleBasedStateMachine):
 
     @precondition(lambda self: self.current is not None)
     @rule(who=WHO)
-    def claim(self, who: int) -> None:
+    def claim(self, index: int) -> None:
         assert self.current is not None
-        amount = self.current.leaves[who].cumulative - self.paid[who]
+        amount = self.current.leaves[index].cumulative - self.paid[index]
         is_too_much = sum(self.paid) + amount > self.total
         with self.refused_if(self.is_paused or amount <= 0 or is_too_much):
-            self.rig.claim(self.current, who)
-            self.paid[who] += amount
+            self.rig.claim(self.current, index)
+            self.paid[index] += amount
 
     @precondition(lambda self: self.earlier)
     @rule(who=WHO, data=strategies.data())
-    def claim_by_an_earlier_root(self, who: int, data: strategies.DataObject) -> None:
+    def claim_by_an_earlier_root(self, index: int, data: strategies.DataObject) -> None:
         tree = data.draw(strategies.sampled_from(self.earlier))
         assert self.current is not None
         # Epochs without growth have the same root, which is then current again.
         if tree.root != self.current.root:
             with self.refused_if(True):
-                self.rig.claim(tree, who)
+                self.rig.claim(tree, index)
 
     @rule(is_paused=strategies.sampled_from([False, False, True]))
     def pause(self, is_paused: bool) -> None:
@@ -131,8 +131,8 @@ class RewardsHistory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """At the end for each wallet: reading them at every step would take most of the time."""
-        claimed = [self.rig.contract.read_claimed(wallet(who)) for who in range(WALLETS)]
-        received = [self.rig.balance(wallet(who)) for who in range(WALLETS)]
+        claimed = [self.rig.contract.read_claimed(wallet(index)) for index in range(WALLETS)]
+        received = [self.rig.balance(wallet(index)) for index in range(WALLETS)]
         assert claimed == received == self.paid
 
     @contextmanager

@@ -21,7 +21,7 @@ TOLERATED = {
     *("a chain id that is a number", "a result without 0x", "a megabyte"),
     "a byte now and then",
 }
-QUICK_LIARS = {name: answer for name, answer in LIARS.items() if name not in TOLERATED}
+QUICK_LIARS = {name: liar for name, liar in LIARS.items() if name not in TOLERATED}
 # An unused address behind a path that may be a secret.
 SECRET = "http://127.0.0.1:9/key-of-the-operator"
 
@@ -88,12 +88,12 @@ def test_events_are_in_the_order_of_the_chain(chain: Anvil) -> None:
     assert rig.contract.read_claims(first, last) == []
 
 
-@pytest.mark.parametrize("answer", QUICK_LIARS.values(), ids=QUICK_LIARS)
+@pytest.mark.parametrize("rpc_answer", QUICK_LIARS.values(), ids=QUICK_LIARS)
 async def test_an_endpoint_that_lies_or_hangs_is_an_error_in_words(
-    answer: rpc.Answer, monkeypatch: pytest.MonkeyPatch
+    rpc_answer: rpc.Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chain_rpc, "_SECONDS_TO_ANSWER", 0.2)
-    async with serving(answer) as url:
+    async with serving(rpc_answer) as url:
         contract = RewardsContract(ChainRpc(url, rpc.CHAIN_ID), wallet(0))
         with pytest.raises((ChainUnreachable, BadSettings)):
             await asyncio.to_thread(contract.read_claimed, wallet(0))

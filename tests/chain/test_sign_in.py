@@ -27,9 +27,9 @@ def anybody(chain: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def sign_in(api: Api, address: str, signer: Wallet, **changes: object) -> tuple[int, str]:
     challenge = api.post(routes.CHALLENGE.path, {})
     message = signer.message(challenge, address=address, **changes)
-    said = {"message": message, "signature": signer.sign_text(message)}
-    answer = api.post(routes.LOGIN.path, said)
-    return answer.get("status", 201), answer.get("address", answer.get("code"))
+    login = {"message": message, "signature": signer.sign_text(message)}
+    response = api.post(routes.LOGIN.path, login)
+    return response.get("status", 201), response.get("address", response.get("code"))
 
 
 def test_the_owner_of_a_contract_signs_in_as_the_contract(chain: Anvil, anybody: Api) -> None:
@@ -38,9 +38,9 @@ def test_the_owner_of_a_contract_signs_in_as_the_contract(chain: Anvil, anybody:
 
 
 def test_other_signers_are_refused(chain: Anvil, anybody: Api) -> None:
-    wallet, refused = chain.deploy(owned_by(OWNER.address)), (401, "not_signed_in")
-    assert sign_in(anybody, wallet, Wallet("a stranger")) == refused
-    assert sign_in(anybody, "0x000000000000000000000000000000000000dEaD", OWNER) == refused
+    wallet, refusal = chain.deploy(owned_by(OWNER.address)), (401, "not_signed_in")
+    assert sign_in(anybody, wallet, Wallet("a stranger")) == refusal
+    assert sign_in(anybody, "0x000000000000000000000000000000000000dEaD", OWNER) == refusal
 
 
 @pytest.mark.parametrize("chain_id", [1, 10])

@@ -20,9 +20,9 @@ _DIRECTORIES = ("/tmp", "/proc", "/sys", "/dev", "/root", "/run", "/var/tmp")
 def pack_base(archive: Path) -> None:
     """Writes a root file system with Python, venv and a shell."""
     links = {f"/{name}" for name in ("bin", "lib", "lib64", "sbin")}
-    listed = {_real(path) for path in (*_listed(_with_dependencies()), *_FILES)}
+    paths = {_real(path) for path in (*_listed(_with_dependencies()), *_FILES)}
     with tarfile.open(archive, "w") as tar:
-        for path in sorted({*links, *_DIRECTORIES, *listed} - {"/"}):
+        for path in sorted({*links, *_DIRECTORIES, *paths} - {"/"}):
             if not _LEFT_OUT.search(path) and Path(path).exists():
                 tar.add(path, path[1:], recursive=False)
 
@@ -40,14 +40,14 @@ def _with_dependencies() -> set[str]:
     for name, provides, depends in (line.split("\t") for line in lines):
         needs[name] = _names(depends)
         providers.update(dict.fromkeys([*_names(provides), name], name))
-    found: set[str] = set()
-    left = list(_PACKAGES)
-    while left:
-        package = providers.get(left.pop())
-        if package is not None and package not in found:
-            found.add(package)
-            left += needs[package]
-    return found
+    packages: set[str] = set()
+    pending = list(_PACKAGES)
+    while pending:
+        package = providers.get(pending.pop())
+        if package is not None and package not in packages:
+            packages.add(package)
+            pending += needs[package]
+    return packages
 
 
 def _names(field: str) -> list[str]:

@@ -93,17 +93,17 @@ class Instances:
 
     def await_both(self) -> None:
         """Returns when requests to the proxy reach both instances; no session sticks to one."""
-        seen: set[str | None] = set()
+        answering: set[str | None] = set()
 
         def look() -> bool:
-            seen.add(self.answering())
-            return len(seen - {None}) == 2
+            answering.add(self.answering())
+            return len(answering - {None}) == 2
 
         await_true(look, "requests reach both instances")
 
     def logs(self) -> str:
         """What both instances have logged."""
-        return "".join((each.directory / "server.log").read_text() for each in self.servers)
+        return "".join((server.directory / "server.log").read_text() for server in self.servers)
 
     def sign_in(self) -> str:
         """A token of the operator, got through the proxy once it has found an instance."""
@@ -118,8 +118,8 @@ class Instances:
                 "POTLUCK_PROVIDER_POLL_SECONDS": "30",
                 "POTLUCK_CA_FILE": str(self.ca_file),
             }
-            given = {**FAST_PROVIDER, **variables}
-            self._provider = ProviderProcess(self._directory / "node", self.servers[0], **given)
+            settings = {**FAST_PROVIDER, **variables}
+            self._provider = ProviderProcess(self._directory / "node", self.servers[0], **settings)
 
     def close(self) -> None:
         if self._provider is not None:

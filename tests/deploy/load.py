@@ -52,8 +52,8 @@ class Load:
 
     def await_more(self, count: int) -> None:
         """Returns when so many more are acknowledged."""
-        wanted = len(self.acknowledged) + count
-        await_true(lambda: len(self.acknowledged) >= wanted, f"{count} more submissions", 120)
+        target_count = len(self.acknowledged) + count
+        await_true(lambda: len(self.acknowledged) >= target_count, f"{count} more submissions", 120)
 
     def lost(self, database_url: str) -> int:
         """How many acknowledged tasks the database does not have."""
@@ -70,12 +70,12 @@ class Load:
         assert client.tasks.get(task.id).id == task.id
 
     def _try(self, call: Callable[[], None]) -> None:
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             call()
         except PotluckError as error:
             self.failures.append(f"{type(error).__name__}: {error}")
-        self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
+        self.longest_seconds = max(self.longest_seconds, time.monotonic() - started)
 
 
 async def _count(database_url: str, ids: Sequence[str]) -> int:

@@ -62,12 +62,12 @@ class Receiver:
         return [alert["status"] for alert in self.alerts if alert["labels"]["alertname"] == name]
 
     def forget(self, name: str) -> None:
-        self.alerts[:] = [each for each in self.alerts if each["labels"]["alertname"] != name]
+        self.alerts[:] = [alert for alert in self.alerts if alert["labels"]["alertname"] != name]
 
     def await_state(self, name: str, state: str) -> dict[str, Any]:
         def find() -> dict[str, Any]:
-            mine = [each for each in self.alerts if each["labels"]["alertname"] == name]
-            return mine[-1] if mine and mine[-1]["status"] == state else {}
+            own_alerts = [alert for alert in self.alerts if alert["labels"]["alertname"] == name]
+            return own_alerts[-1] if own_alerts and own_alerts[-1]["status"] == state else {}
 
         return await_true(find, f"{name} is {state}", 60)
 
@@ -157,7 +157,7 @@ class Prometheus(_Program):
             },
             "rule_files": ["rules.yml"],
             "alerting": {"alertmanagers": [{"static_configs": managers}]},
-            "scrape_configs": [_scrape(job, each) for job, each in targets.items()],
+            "scrape_configs": [_scrape(job, target) for job, target in targets.items()],
         }
         (directory / "config.yml").write_text(yaml.safe_dump(config))
         arguments = (
@@ -172,22 +172,25 @@ class Prometheus(_Program):
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The series that it returns; fails if it cannot be evaluated."""
-        answer = urllib3.request(
+        response = urllib3.request(
             "GET", f"{self.url}/api/v1/query", fields={"query": expression}
         ).json()
-        assert answer["status"] == "success", (expression, answer)
-        assert not answer.get("warnings"), answer
-        found: list[dict[str, Any]] = answer["data"]["result"]
-        return found
+        assert response["status"] == "success", (expression, response)
+        assert not response.get("warnings"), response
+        series: list[dict[str, Any]] = response["data"]["result"]
+        return series
 
     def metric_names(self) -> set[str]:
-        answer = urllib3.request("GET", f"{self.url}/api/v1/label/__name__/values").json()
-        return set(answer["data"])
+        response = urllib3.request("GET", f"{self.url}/api/v1/label/__name__/values").json()
+        return set(response["data"])
 
     def targets(self) -> dict[str, str]:
         """The health of each target, by job."""
-        answer = urllib3.request("GET", f"{self.url}/api/v1/targets").json()
-        return {each["labels"]["job"]: each["health"] for each in answer["data"]["activeTargets"]}
+        response = urllib3.request("GET", f"{self.url}/api/v1/targets").json()
+        return {
+            target["labels"]["job"]: target["health"]
+            for target in response["data"]["activeTargets"]
+        }
 
     def unhealthy_rules(self) -> list[dict[str, Any]]:
         groups = urllib3.request("GET", f"{self.url}/api/v1/rules").json()["data"]["groups"]

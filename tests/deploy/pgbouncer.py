@@ -63,8 +63,8 @@ def _database(url: str) -> str:
         "user": unquote(parts.username or ""),
         "password": unquote(parts.password or ""),
     }
-    given = " ".join(f"{name}='{value}'" for name, value in place.items() if value)
-    return f"potluck = {given}"
+    options = " ".join(f"{name}='{value}'" for name, value in place.items() if value)
+    return f"potluck = {options}"
 
 
 def _answers(url: str, process: subprocess.Popen[bytes]) -> bool:

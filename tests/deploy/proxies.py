@@ -64,14 +64,14 @@ def has_noticed(name: str, place: Place) -> bool:
 def _haproxy(place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
     combined = place.directory / "haproxy.pem"
     combined.write_bytes(place.issued.certificate.read_bytes() + place.issued.key.read_bytes())
-    one, two = place.servers
+    first_server, two = place.servers
     config = place.directory / "haproxy.cfg"
     changes = {
         "maxconn 20000": "maxconn 500",  # as many files as a test may open
         "    bind :80\n": "",
         "bind :443": f"bind 127.0.0.1:{place.port}",
         "/etc/haproxy/potluck.pem": str(combined),
-        "10.0.0.1:8470": one,
+        "10.0.0.1:8470": first_server,
         "10.0.0.2:8470": two,
     }
     config.write_text(adapted("haproxy/haproxy.cfg", changes))
@@ -79,14 +79,14 @@ def _haproxy(place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
 
 
 def _nginx(place: Place) -> tuple[Sequence[str], Mapping[str, str]]:
-    one, two = place.servers
+    first_server, two = place.servers
     config = place.directory / "nginx.conf"
     changes = {
         "listen 80;": f"listen 127.0.0.1:{free_port()};",
         "listen 443 ssl": f"listen 127.0.0.1:{place.port} ssl",
         "/etc/nginx/potluck.crt": str(place.issued.certificate),
         "/etc/nginx/potluck.key": str(place.issued.key),
-        "10.0.0.1:8470": one,
+        "10.0.0.1:8470": first_server,
         "10.0.0.2:8470": two,
     }
     text = adapted("nginx/nginx.conf", changes)
@@ -127,11 +127,11 @@ _COMMANDS = {"haproxy": _haproxy, "nginx": _nginx, "caddy": _caddy}
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if found is None:
+    program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
         need(name)
-    assert found is not None
-    return found
+    assert program is not None
+    return program
 
 
 @contextmanager

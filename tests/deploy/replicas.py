@@ -60,8 +60,8 @@ class ReplicatedPostgres:
         """The standby gets nothing more, as if its line were slow."""
         self._query(1, "ALTER SYSTEM SET primary_conninfo = ''")
         self._query(1, "SELECT pg_reload_conf()")
-        gone = "SELECT count(*) = 0 FROM pg_stat_wal_receiver"
-        await_true(lambda: self._query(1, gone), "it follows no longer")
+        no_receiver = "SELECT count(*) = 0 FROM pg_stat_wal_receiver"
+        await_true(lambda: self._query(1, no_receiver), "it follows no longer")
 
     def kill_primary(self) -> None:
         """All of it at once, as a power cut does; sessions would outlive it for a moment."""
@@ -99,8 +99,8 @@ class ReplicatedPostgres:
     def _run(self, program: str, *arguments: str) -> None:
         log = self._directory / f"{program}.log"
         with log.open("wb") as output:
-            done = spawn(self._programs / program, list(arguments), output).wait(120)
-        assert done == 0, log.read_text()
+            status = spawn(self._programs / program, list(arguments), output).wait(120)
+        assert status == 0, log.read_text()
 
 
 async def _fetch(url: str, statement: str) -> object:

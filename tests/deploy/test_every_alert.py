@@ -59,21 +59,24 @@ def changed(
 def renamed(
     pool: Watched, table: str, provoke: Provoke | None
 ) -> AbstractContextManager[Provoke | None]:
-    there, back = f"ALTER TABLE {table} RENAME TO away", f"ALTER TABLE away RENAME TO {table}"
-    return changed(pool, there, back, provoke)
+    rename_away, rename_back = (
+        f"ALTER TABLE {table} RENAME TO away",
+        f"ALTER TABLE away RENAME TO {table}",
+    )
+    return changed(pool, rename_away, rename_back, provoke)
 
 
 def locked(pool: Watched, table: str, call: Provoke) -> Provoke:
     """The call, while somebody else has the table for more than a second."""
 
     def provoke() -> None:
-        held = threading.Thread(
+        holder = threading.Thread(
             target=sql, args=(pool, f"BEGIN; LOCK TABLE {table}; SELECT pg_sleep(1.5); COMMIT")
         )
-        held.start()
+        holder.start()
         time.sleep(0.2)
         call()
-        held.join()
+        holder.join()
 
     return provoke
 
@@ -95,16 +98,16 @@ class Machine:
             self.call("heartbeats", {"held": self.held, "devices": [self.status]})
 
     def call(self, path: str, value: object) -> dict[str, list[dict[str, str]]]:
-        found: dict[str, list[dict[str, str]]] = self.api.post(
+        response: dict[str, list[dict[str, str]]] = self.api.post(
             f"/v1/nodes/{self.person.node_id}/{path}", value
         )
-        return found
+        return response
 
     def close(self) -> None:
         self._is_over.set()
         self._beating.join()
-        left = self.api.call("POST", f"/v1/nodes/{self.person.node_id}/leave", b"{}")
-        assert left.status == 204, left.data
+        response = self.api.call("POST", f"/v1/nodes/{self.person.node_id}/leave", b"{}")
+        assert response.status == 204, response.data
 
 
 @contextmanager
@@ -317,12 +320,12 @@ def fire_and_resolve(
     if pool.receiver.states(name):  # an earlier fault had more than one effect
         pool.receiver.await_state(name, "resolved")
         pool.receiver.forget(name)
-    began = time.monotonic()
+    started = time.monotonic()
     with fault as provoke:
         while provoke is not None and not pool.receiver.states(name):
             provoke()
-            assert time.monotonic() - began < 60, f"{name} does not fire"
+            assert time.monotonic() - started < 60, f"{name} does not fire"
         pool.receiver.await_state(name, "firing")
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - started
     pool.receiver.await_state(name, "resolved")
     return seconds

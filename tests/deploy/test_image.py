@@ -32,10 +32,10 @@ class Podman:
         self._command = ["podman", *options, "--cgroup-manager=cgroupfs", "--runtime=runc"]
 
     def __call__(self, *arguments: str | Path) -> str:
-        words = [*self._command, *map(str, arguments)]
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        return done.stdout
+        command = [*self._command, *map(str, arguments)]
+        process = subprocess.run(command, capture_output=True, text=True)
+        assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
+        return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +80,10 @@ def image(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_the_image_is_small_and_runs_as_an_unprivileged_user(podman: Podman, image: str) -> None:
-    (found,) = json.loads(podman("image", "inspect", image))
+    (image_info,) = json.loads(podman("image", "inspect", image))
     (base,) = json.loads(podman("image", "inspect", BASE))
-    assert found["Config"]["User"] == "10001:10001"
-    assert found["Size"] - base["Size"] < 350 * 10**6
+    assert image_info["Config"]["User"] == "10001:10001"
+    assert image_info["Size"] - base["Size"] < 350 * 10**6
     command = ("run", "--rm", "--network=none", *_LIMITS, "--entrypoint=/bin/sh", image)
     assert "uid=10001(potluck)" in podman(
         *command, "-c", "id && ! command -v pip && ! touch /opt/x"

@@ -66,8 +66,8 @@ async def test_parts_are_put_together_read_signed_and_deleted(bucket: str, tmp_p
     keys = [f"uploads/u/{number}" for number in range(3)]
     for number, key in enumerate(keys):
         await store.put_stream(key, in_pieces(data[3 * 2**20 * number :][: 3 * 2**20]))
-    made = await store.assemble(keys, "objects/a")
-    assert (made.sha256, made.size_bytes) == (hashlib.sha256(data).hexdigest(), len(data))
+    assembled = await store.assemble(keys, "objects/a")
+    assert (assembled.sha256, assembled.size_bytes) == (hashlib.sha256(data).hexdigest(), len(data))
     part = b"".join([piece async for piece in store.stream("objects/a", 5, 100)])
     assert part == data[5:105]
     address = await store.sign("objects/a", 60)

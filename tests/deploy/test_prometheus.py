@@ -34,21 +34,24 @@ def test_both_programs_are_scraped(watched: Watched) -> None:
 def test_every_expression_runs_and_returns_series_where_there_are_some(watched: Watched) -> None:
     prometheus, api = watched.prometheus, watched.server.client()
     panels = json.loads(PATH.read_text())["panels"]
-    drawn = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    panel_expressions = [target["expr"] for panel in panels for target in panel.get("targets", ())]
     recorded = [hurried(rule["expr"]) for rule in read_rules() if "record" in rule]
-    expressions = [*(each.replace("$__rate_interval", "30s") for each in drawn), *recorded]
+    expressions = [
+        *(expression.replace("$__rate_interval", "30s") for expression in panel_expressions),
+        *recorded,
+    ]
 
     def empty() -> list[str]:
         """A rate needs two samples, and the objectives something that has just happened."""
         api.submit("print(1)", requirements={"memory_bytes": 2**50})  # one that waits
         api.finished(api.submit("print(1)"))
-        known = prometheus.metric_names()
+        metric_names = prometheus.metric_names()
         return [
-            each
-            for each in expressions
-            if set(_NAME.findall(each)) <= known
-            and " < " not in each  # of what is bad, and is not there
-            and not prometheus.query(each)
+            expression
+            for expression in expressions
+            if set(_NAME.findall(expression)) <= metric_names
+            and " < " not in expression  # of what is bad, and is not there
+            and not prometheus.query(expression)
         ]
 
     await_true(lambda: not empty(), "all that have data return series")
@@ -67,7 +70,7 @@ def test_a_killed_provider_fires_an_alert_that_resolves_when_it_is_back(watched:
     watched.receiver.await_state("NodeLost", "resolved")
     # On a busy machine its heartbeats may be late again: each time is told once, and its end.
     states = watched.receiver.states("NodeLost")
-    assert states[0] == "firing" and all(one != two for one, two in pairwise(states)), states
+    assert states[0] == "firing" and all(state != two for state, two in pairwise(states)), states
 
 
 def test_a_killed_leader_fires_an_alert_that_resolves_when_one_leads_again(

@@ -46,9 +46,9 @@ def test_nothing_acknowledged_is_lost_with_a_synchronous_standby(
 ) -> None:
     with replicated_postgres(synchronous=True) as postgres, ExitStack() as stack:
         shared = {"POTLUCK_DATABASE_URL": postgres.url, "POTLUCK_REDIS_URL": redis_url}
-        one = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))
+        first_server = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))
         two = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
-        with Load([one.url, two.url], one.token, tries=8) as load:
+        with Load([first_server.url, two.url], first_server.token, tries=8) as load:
             load.await_more(100)
             postgres.kill_primary()
             postgres.promote()

@@ -15,13 +15,13 @@ from tests.deploy.shipped_config import DEPLOY
 
 def make_release(directory: Path, umask: int) -> dict[str, bytes]:
     """Into an empty directory; where and with which rights makes no difference."""
-    done = subprocess.run(
+    process = subprocess.run(
         [ROOT / "scripts" / "release.sh", directory],
         preexec_fn=lambda: os.umask(umask) and None,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
@@ -38,18 +38,18 @@ def check_parts(directory: Path) -> None:
     sums = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=directory)
     assert sums.returncode == 0
     (wheel,) = directory.glob("*.whl")
-    wanted = {"potluck/server/assemble.py", "potluck/server/pages/dashboard/manifest.json"}
-    assert wanted <= set(zipfile.ZipFile(wheel).namelist())
+    expected_files = {"potluck/server/assemble.py", "potluck/server/pages/dashboard/manifest.json"}
+    assert expected_files <= set(zipfile.ZipFile(wheel).namelist())
     (sdist,) = directory.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = [name.split("/", 1)[-1] for name in archive.getnames()]
     assert {"pyproject.toml", "deploy/Dockerfile", "locks/run.txt"} <= {*names}
     (parts,) = directory.glob("*.cdx.json")
-    listed = json.loads(parts.read_text())
-    assert listed["bomFormat"] == "CycloneDX"
-    found = {component["name"]: component for component in listed["components"]}
-    assert {"asyncpg", "litestar", "redis"} <= {*found}
-    assert found["asyncpg"]["licenses"]
+    bill_of_materials = json.loads(parts.read_text())
+    assert bill_of_materials["bomFormat"] == "CycloneDX"
+    components = {component["name"]: component for component in bill_of_materials["components"]}
+    assert {"asyncpg", "litestar", "redis"} <= {*components}
+    assert components["asyncpg"]["licenses"]
 
 
 def test_what_is_built_is_pinned() -> None:

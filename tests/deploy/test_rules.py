@@ -41,14 +41,14 @@ def exported() -> set[str]:
 
 def expressions() -> list[str]:
     panels = json.loads(PATH.read_text())["panels"]
-    drawn = [target["expr"] for panel in panels for target in panel.get("targets", ())]
-    return [*drawn, *(rule["expr"] for rule in read_rules())]
+    panel_expressions = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    return [*panel_expressions, *(rule["expr"] for rule in read_rules())]
 
 
 def promtool(*arguments: str | Path) -> None:
     need_prometheus()
-    done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_promtool_accepts_the_rules() -> None:
@@ -62,8 +62,8 @@ def test_each_alert_fires_when_it_should_and_not_otherwise() -> None:
 def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
     cases = "".join(path.read_text() for path in TESTS)
     for alert in {rule["alert"] for rule in ALERTS}:
-        shown = re.findall(rf'alertname="{alert}".*\n.*\n *exp_samples: \[(.*)\]', cases)
-        assert any(shown) and not all(shown), alert
+        samples = re.findall(rf'alertname="{alert}".*\n.*\n *exp_samples: \[(.*)\]', cases)
+        assert any(samples) and not all(samples), alert
 
 
 def test_the_names_are_those_of_the_built_in_alerts() -> None:
@@ -73,9 +73,9 @@ def test_the_names_are_those_of_the_built_in_alerts() -> None:
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_each_alert_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("warning", "critical")
-    told = rule["annotations"]
-    assert set(told) == {"summary", "description", "runbook_url"}
-    page, anchor = told["runbook_url"].split("#")
+    annotations = rule["annotations"]
+    assert set(annotations) == {"summary", "description", "runbook_url"}
+    page, anchor = annotations["runbook_url"].split("#")
     assert page == "{{ $externalLabels.potluck_url }}/runbook" and anchor == rule["alert"].lower()
     assert rule["alert"] in headings()
 
@@ -113,8 +113,8 @@ def test_thresholds_are_the_defaults_of_the_settings(
     name: AlertName, threshold: str, setting: str, unit: int
 ) -> None:
     (rule,) = [rule for rule in ALERTS if rule["alert"] == name]
-    found = re.search(threshold, rule["expr"].strip())
-    assert found is not None and float(found[1]) * unit == DEFAULTS[setting]
+    threshold_match = re.search(threshold, rule["expr"].strip())
+    assert threshold_match is not None and float(threshold_match[1]) * unit == DEFAULTS[setting]
 
 
 def _seconds(text: str) -> float:
@@ -147,12 +147,12 @@ def test_the_dashboard_has_the_shape_that_grafana_reads() -> None:
             assert references and len(set(references)) == len(references)
             assert all(target["expr"].strip() for target in panel["targets"])
     assert not [pair for pair in combinations(panels, 2) if _overlap(*pair)]
-    names = [each["name"] for each in board["templating"]["list"]]
+    names = [variable["name"] for variable in board["templating"]["list"]]
     assert names == ["datasource"]
 
 
-def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    a, b = one["gridPos"], other["gridPos"]
+def _overlap(panel: dict[str, Any], other: dict[str, Any]) -> bool:
+    a, b = panel["gridPos"], other["gridPos"]
     return all(
         a[p] < b[p] + b[size] and b[p] < a[p] + a[size] for p, size in (("x", "w"), ("y", "h"))
     )

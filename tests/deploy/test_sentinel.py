@@ -14,24 +14,27 @@ async def test_a_fail_over_is_followed(tmp_path: Path) -> None:
     """Calls return defaults until the replica is the primary; none raises."""
     with watched_redis(tmp_path) as redis:
         await check_redis(redis.url)
-        here, there = await RedisLive.connect(redis.url), await RedisLive.connect(redis.url)
+        first_live, second_live = (
+            await RedisLive.connect(redis.url),
+            await RedisLive.connect(redis.url),
+        )
         try:
-            await here.put("before", b"1", 60)
-            assert await there.get("before") == b"1"
+            await first_live.put("before", b"1", 60)
+            assert await second_live.get("before") == b"1"
             redis.kill_primary()
-            async with there.listen("topic") as listener:
-                while not (await here.ping() and await there.ping()):
+            async with second_live.listen("topic") as listener:
+                while not (await first_live.ping() and await second_live.ping()):
                     await listener.wait(0.05)
                 assert redis.primary_port() == redis.ports[1]
-                await here.put("after", b"2", 60)
-                assert await there.get("after") == b"2"
+                await first_live.put("after", b"2", 60)
+                assert await second_live.get("after") == b"2"
                 await listener.wait(0)
                 # Woken through the new primary, once its channel is subscribed again.
                 while not await listener.wait(0.2):
-                    await here.wake("topic")
+                    await first_live.wake("topic")
         finally:
-            await here.close()
-            await there.close()
+            await first_live.close()
+            await second_live.close()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ async def test_an_address_says_how_to_sign_in() -> None:
     )
     primary = client.primary.connection_pool.connection_kwargs
     assert (primary["username"], primary["password"], primary["db"]) == ("ada", "p@ss", 3)
-    first, second = (each.connection_pool.connection_kwargs for each in client.sentinels)
+    first, second = (sentinel.connection_pool.connection_kwargs for sentinel in client.sentinels)
     assert (first["host"], first["port"], first["password"]) == ("one", 26_379, "other")
     assert (second["host"], second["port"], second["username"]) == ("two", 1, None)
     assert first["ssl_ca_certs"] == primary["ssl_ca_certs"] == "/ca.pem"

@@ -17,14 +17,14 @@ _OLDEST_KUBERNETES = "1.29"
 
 def run(*command: str | Path, **variables: str) -> str:
     """What it wrote; fails with that if it is not content."""
-    done = subprocess.run(
+    process = subprocess.run(
         [str(word) for word in command],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
     )
-    output = done.stdout + done.stderr
-    assert done.returncode == 0, output
+    output = process.stdout + process.stderr
+    assert process.returncode == 0, output
     return output
 
 
@@ -35,12 +35,12 @@ def test_the_linter_finds_nothing_in_the_dockerfile() -> None:
 def test_compose_takes_its_file() -> None:
     if shutil.which("docker-compose") is None:
         need("docker-compose")
-    given = {
+    variables = {
         "POTLUCK_SITE": "pool.example.org",
         "POSTGRES_PASSWORD": "word",
         "POTLUCK_ENCRYPTION_KEY": "5e" * 32,
     }
-    text = run("docker-compose", "-f", DEPLOY / "compose" / "compose.yaml", "config", **given)
+    text = run("docker-compose", "-f", DEPLOY / "compose" / "compose.yaml", "config", **variables)
     for service in ("server-1", "server-2", "postgres", "valkey", "caddy", "prometheus"):
         assert f"  {service}:\n" in text
     assert text.count("POTLUCK_PUBLIC_URL: https://pool.example.org") == 2
@@ -50,8 +50,10 @@ def test_compose_names_the_variable_that_is_missing() -> None:
     if shutil.which("docker-compose") is None:
         need("docker-compose")
     command = ["docker-compose", "-f", str(DEPLOY / "compose" / "compose.yaml"), "config"]
-    done = subprocess.run(command, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True)
-    assert done.returncode != 0 and "the public name" in done.stderr
+    process = subprocess.run(
+        command, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True
+    )
+    assert process.returncode != 0 and "the public name" in process.stderr
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool here")
@@ -61,19 +63,19 @@ def test_prometheus_takes_its_file() -> None:
 
 @pytest.mark.parametrize("version", [_OLDEST_KUBERNETES, "newest"])
 def test_kubernetes_knows_every_field(version: str) -> None:
-    chosen = [] if version == "newest" else ["-k", version]
+    version_options = [] if version == "newest" else ["-k", version]
     manifest = DEPLOY / "kubernetes" / "potluck.yaml"
-    told = run(_RELEASE_TOOLS / "kubernetes-validate", "--strict", *chosen, manifest)
-    assert told.count(" passed for resource ") == 5
+    output = run(_RELEASE_TOOLS / "kubernetes-validate", "--strict", *version_options, manifest)
+    assert output.count(" passed for resource ") == 5
 
 
 def test_an_unknown_field_would_be_found(tmp_path: Path) -> None:
     manifest = tmp_path / "potluck.yaml"
     manifest.write_text(adapted("kubernetes/potluck.yaml", {"readinessProbe:": "readyProbe:"}))
-    done = subprocess.run(
+    process = subprocess.run(
         [_RELEASE_TOOLS / "kubernetes-validate", "--strict", manifest], capture_output=True
     )
-    assert done.returncode != 0
+    assert process.returncode != 0
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")

@@ -129,7 +129,7 @@ class WatchedPool:
     @contextmanager
     def holding(self, statement: str) -> Iterator[None]:
         """A transaction that does not end meanwhile."""
-        ready, done = threading.Event(), threading.Event()
+        ready, released = threading.Event(), threading.Event()
 
         async def hold() -> None:
             connection = await asyncpg.connect(self.database_url)
@@ -137,7 +137,7 @@ class WatchedPool:
                 async with connection.transaction():
                     await connection.execute(statement)
                     ready.set()
-                    await asyncio.to_thread(done.wait, 60)
+                    await asyncio.to_thread(released.wait, 60)
             finally:
                 await connection.close()
 
@@ -147,7 +147,7 @@ class WatchedPool:
             assert ready.wait(30)
             yield
         finally:
-            done.set()
+            released.set()
             thread.join()
 
 
@@ -210,12 +210,12 @@ def failing_requests(pool: WatchedPool) -> Iterator[None]:
 @contextmanager
 def slow_requests(pool: WatchedPool) -> Iterator[None]:
     """A lock that another program holds for most of the time."""
-    done = threading.Event()
+    finished = threading.Event()
 
     def hold_again_and_again() -> None:
-        while not done.is_set():
+        while not finished.is_set():
             with pool.holding("LOCK TABLE invites IN ACCESS EXCLUSIVE MODE"):
-                done.wait(1)
+                finished.wait(1)
 
     thread = threading.Thread(target=hold_again_and_again)
     thread.start()
@@ -224,31 +224,31 @@ def slow_requests(pool: WatchedPool) -> Iterator[None]:
             for _ in range(8):
                 stack.enter_context(_asking(pool, "/v1/invites", 200))
             yield
-            done.set()
+            finished.set()
     finally:
-        done.set()
+        finished.set()
         thread.join()
 
 
 @contextmanager
 def _asking(pool: WatchedPool, path: str, status: int) -> Iterator[None]:
     """Asks again and again."""
-    done = threading.Event()
-    client, seen = pool.server.client(), set()
+    finished = threading.Event()
+    client, statuses = pool.server.client(), set()
 
     def ask() -> None:
-        while not done.is_set():
-            seen.add(client.call("GET", path).status)
-            done.wait(0.02)
+        while not finished.is_set():
+            statuses.add(client.call("GET", path).status)
+            finished.wait(0.02)
 
     thread = threading.Thread(target=ask)
     thread.start()
     try:
         yield
     finally:
-        done.set()
+        finished.set()
         thread.join()
-    assert seen == {status}
+    assert statuses == {status}
 
 
 @contextmanager
@@ -398,8 +398,8 @@ class Fired(Struct, frozen=True):
 def cause(pool: WatchedPool, name: str) -> Fired:
     """Causes the fault, waits for its message, mends it, and waits for that message."""
     pool.receiver.received.clear()
-    began = time.monotonic()
+    started = time.monotonic()
     with FAULTS[name].cause(pool):
         message = pool.receiver.wait_for(name)
     resolved = pool.receiver.wait_for(name, kind="success")
-    return Fired(message.at - began, message, resolved)
+    return Fired(message.at - started, message, resolved)

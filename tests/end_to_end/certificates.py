@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 def write_certificate(
     certificate: Path, key: Path, ends_at: datetime, name_of_site: str | None = None
 ) -> None:
-    made = ec.generate_private_key(ec.SECP256R1())
+    private_key = ec.generate_private_key(ec.SECP256R1())
     common = name_of_site or "127.0.0.1"
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
     local = x509.IPAddress(ip_address("127.0.0.1"))
@@ -24,14 +24,14 @@ def write_certificate(
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
-        .public_key(made.public_key())
+        .public_key(private_key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(datetime.now(UTC) - timedelta(days=1))
         .not_valid_after(ends_at)
         .add_extension(names, critical=False)
-        .sign(made, hashes.SHA256())
+        .sign(private_key, hashes.SHA256())
     )
-    secret = made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    secret = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(secret)
     certificate.write_bytes(signed.public_bytes(Encoding.PEM))

@@ -51,12 +51,12 @@ class Namespace:
 
 @contextmanager
 def namespace(number: int) -> Iterator[Namespace]:
-    made = Namespace(f"potluck-test-{os.getpid()}-{number}", number)
+    network_namespace = Namespace(f"potluck-test-{os.getpid()}-{number}", number)
     try:
-        made.open()
-        yield made
+        network_namespace.open()
+        yield network_namespace
     finally:
-        made.close()
+        network_namespace.close()
 
 
 def why_not() -> str | None:
@@ -65,8 +65,8 @@ def why_not() -> str | None:
         return "a network namespace needs root"
     if shutil.which("ip") is None:
         return "a network namespace needs the command ip"
-    tried = subprocess.run(["ip", "netns", "list"], capture_output=True, check=False)
-    return None if tried.returncode == 0 else "network namespaces are not to be had here"
+    process = subprocess.run(["ip", "netns", "list"], capture_output=True, check=False)
+    return None if process.returncode == 0 else "network namespaces are not to be had here"
 
 
 def _ip(*arguments: str) -> None:
@@ -88,12 +88,12 @@ def forwarder(address: str, path: str) -> Iterator[int]:
 def _accept(listener: socket.socket, path: str, ends: list[socket.socket]) -> None:
     with suppress(OSError):
         while True:
-            near, _ = listener.accept()
-            far = socket.socket(socket.AF_UNIX)
-            far.connect(path)
-            ends += [near, far]
-            for one, other in ((near, far), (far, near)):
-                threading.Thread(target=_pump, args=(one, other), daemon=True).start()
+            client_end, _ = listener.accept()
+            server_end = socket.socket(socket.AF_UNIX)
+            server_end.connect(path)
+            ends += [client_end, server_end]
+            for source, other in ((client_end, server_end), (server_end, client_end)):
+                threading.Thread(target=_pump, args=(source, other), daemon=True).start()
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

@@ -33,32 +33,36 @@ class CuttingLine:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                near, _ = self._listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._port))
+                client_end, _ = self._listener.accept()
+                server_end = socket.create_connection(("127.0.0.1", self._port))
                 with self._lock:
-                    most = self._after_bytes.pop(0) if self._after_bytes else None
-                self._ends += [near, far]
-                threading.Thread(target=_pump, args=(near, far), daemon=True).start()
-                threading.Thread(target=self._answer, args=(far, near, most), daemon=True).start()
+                    limit_bytes = self._after_bytes.pop(0) if self._after_bytes else None
+                self._ends += [client_end, server_end]
+                threading.Thread(target=_pump, args=(client_end, server_end), daemon=True).start()
+                threading.Thread(
+                    target=self._answer, args=(server_end, client_end, limit_bytes), daemon=True
+                ).start()
 
-    def _answer(self, far: socket.socket, near: socket.socket, most: int | None) -> None:
-        if not _pump(far, near, most):
+    def _answer(
+        self, server_end: socket.socket, client_end: socket.socket, limit_bytes: int | None
+    ) -> None:
+        if not _pump(server_end, client_end, limit_bytes):
             with self._lock:
                 self.cuts += 1
 
 
-def _pump(source: socket.socket, target: socket.socket, most: int | None = None) -> bool:
+def _pump(source: socket.socket, target: socket.socket, limit_bytes: int | None = None) -> bool:
     """Whether it ended by itself, and not because it was cut."""
     with suppress(OSError):
-        while data := source.recv(65_536 if most is None else min(65_536, most)):
+        while data := source.recv(65_536 if limit_bytes is None else min(65_536, limit_bytes)):
             target.sendall(data)
-            if most is not None:
-                most -= len(data)
-                if most <= 0:
+            if limit_bytes is not None:
+                limit_bytes -= len(data)
+                if limit_bytes <= 0:
                     break
     _hang_up(source)
     _hang_up(target)
-    return most is None or most > 0
+    return limit_bytes is None or limit_bytes > 0
 
 
 def _hang_up(end: socket.socket) -> None:

@@ -23,9 +23,9 @@ class Generated:
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._areas = {
-            said["operationId"]: said["tags"][0].replace(" ", "_")
+            operation["operationId"]: operation["tags"][0].replace(" ", "_")
             for methods in document["paths"].values()
-            for said in methods.values()
+            for operation in methods.values()
         }
 
     def api(self, operation: str) -> ModuleType:
@@ -51,7 +51,7 @@ def generate(document: dict[str, Any], directory: Path) -> str:
     if not (_PLACE / _PROGRAM).exists():
         need(f"{_PROGRAM} in {_PLACE.parent} (`make check` brings it)")
     (directory / "openapi.json").write_text(json.dumps(document))
-    done = subprocess.run(
+    process = subprocess.run(
         [
             *(str(_PLACE / _PROGRAM), "generate", "--path", "openapi.json", "--meta", "none"),
             *("--output-path", _NAME, "--fail-on-warning"),
@@ -62,9 +62,9 @@ def generate(document: dict[str, Any], directory: Path) -> str:
         text=True,
         check=False,
     )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0 and "WARNING" not in said.upper(), said
-    return said
+    output = process.stdout + process.stderr
+    assert process.returncode == 0 and "WARNING" not in output.upper(), output
+    return output
 
 
 @contextmanager
@@ -74,5 +74,5 @@ def imported(document: dict[str, Any], directory: Path) -> Iterator[Generated]:
         yield Generated(document)
     finally:
         sys.path.remove(str(directory))
-        for name in [each for each in sys.modules if each.partition(".")[0] == _NAME]:
+        for name in [module for module in sys.modules if module.partition(".")[0] == _NAME]:
             del sys.modules[name]

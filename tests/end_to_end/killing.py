@@ -96,9 +96,9 @@ class Pool:
         if self.node.process.poll() is None:
             self._family += self.started()
             self.node.stop()
-        for each in self._family:
+        for process in self._family:
             with suppress(psutil.NoSuchProcess):
-                each.kill()
+                process.kill()
         remove_groups(self.data / "sandbox", NAME)
 
     def restart(self) -> None:
@@ -116,12 +116,12 @@ class Pool:
     def sandboxes(self) -> int:
         """How many there are; of bubblewrap's each has two processes."""
         if self._engine is None:
-            return len([each for each in self.started() if each.name() == "bwrap"])
+            return len([process for process in self.started() if process.name() == "bwrap"])
         return len(self.containers())
 
     def survivors(self) -> list[str]:
         """Of the processes that were there when it was killed."""
-        return [str(each) for each in self._family if _is_alive(each)]
+        return [str(process) for process in self._family if _is_alive(process)]
 
     def left(self) -> set[str]:
         """Whatever belongs to some attempt: processes, control groups, mounts, files."""
@@ -131,37 +131,39 @@ class Pool:
             groups += glob(f"/sys/fs/cgroup/*/*/*{container}*")  # noqa: PTH207, others go meanwhile
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         return {
-            *(f"process {each}" for each in self.started()),
-            *(f"container {each}" for each in self.containers()),
-            *(f"group {each}" for each in groups),
-            *(f"mount {each.split()[4]}" for each in mounts if str(self.data) in each),
-            *(f"file {each}" for each in self._files()),
-            *(f"loop device of {each}" for each in self.images()[MOST_SPARES:]),
+            *(f"process {process}" for process in self.started()),
+            *(f"container {container}" for container in self.containers()),
+            *(f"group {group}" for group in groups),
+            *(f"mount {mount.split()[4]}" for mount in mounts if str(self.data) in mount),
+            *(f"file {file}" for file in self._files()),
+            *(f"loop device of {image}" for image in self.images()[MOST_SPARES:]),
         }
 
     def images(self) -> list[str]:
         """The files below its directory that have a loop device."""
         devices = Path("/sys/block").glob("loop*/loop/backing_file")
-        return [text for each in devices if str(self.data) in (text := each.read_text())]
+        return [text for device in devices if str(self.data) in (text := device.read_text())]
 
     def _files(self) -> list[str]:
-        found = [str(path.relative_to(self.data)) for path in self.data.rglob("*")]
-        journals = [each for each in found if each.startswith("attempts/")]
-        own = [each for each in journals if "outbox/" in each or each.endswith(".log")]
-        own += [each for each in found if each.startswith(f"{STAGING}/")]
-        own += glob(f"{gettempdir()}/{socket_prefix(self.data)}*")  # noqa: PTH207
-        below = [each for each in found if "/" in each and each not in OF_ALL_RUNS]
-        return own + [each for each in below if not each.startswith(KEPT)]
+        paths = [str(path.relative_to(self.data)) for path in self.data.rglob("*")]
+        journals = [path for path in paths if path.startswith("attempts/")]
+        leftovers = [
+            journal for journal in journals if "outbox/" in journal or journal.endswith(".log")
+        ]
+        leftovers += [path for path in paths if path.startswith(f"{STAGING}/")]
+        leftovers += glob(f"{gettempdir()}/{socket_prefix(self.data)}*")  # noqa: PTH207
+        nested = [path for path in paths if "/" in path and path not in OF_ALL_RUNS]
+        return leftovers + [path for path in nested if not path.startswith(KEPT)]
 
     def submit(self, spec: dict[str, Any], **changes: Any) -> str:
-        answer = self.client.post("/v1/tasks", {"spec": spec, **changes})
-        assert "id" in answer, answer
-        return str(answer["id"])
+        task = self.client.post("/v1/tasks", {"spec": spec, **changes})
+        assert "id" in task, task
+        return str(task["id"])
 
-    def script(self, source: str, **more: Any) -> str:
-        wanted = {"memory_bytes": 256 * MIB, "disk_bytes": 128 * MIB}
-        spec = {"kind": "script", "filename": "script.py", "source": source, **more}
-        return self.submit(spec, requirements=wanted)
+    def script(self, source: str, **fields: Any) -> str:
+        requirements = {"memory_bytes": 256 * MIB, "disk_bytes": 128 * MIB}
+        spec = {"kind": "script", "filename": "script.py", "source": source, **fields}
+        return self.submit(spec, requirements=requirements)
 
     def upload(self, content: bytes) -> dict[str, Any]:
         blob = {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
@@ -176,8 +178,8 @@ class Pool:
         await_true(lambda: self.client.post(f"{path}/finish", {})["complete"], "it is uploaded")
         return blob
 
-    def until(self, look: Callable[[], Any], what: str) -> None:
-        await_true(look, what, 30)
+    def until(self, condition: Callable[[], Any], description: str) -> None:
+        await_true(condition, description, 30)
 
 
 @contextmanager
@@ -313,5 +315,5 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def files_of(pool: Pool, task_id: str) -> dict[str, int]:
-    told = json.loads(pool.client.call("GET", f"/v1/tasks/{task_id}/files").data)
-    return {each["path"]: each["blob"]["size_bytes"] for each in told["files"]}
+    listing = json.loads(pool.client.call("GET", f"/v1/tasks/{task_id}/files").data)
+    return {file["path"]: file["blob"]["size_bytes"] for file in listing["files"]}

@@ -45,11 +45,11 @@ class Line:
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                near, _ = listener.accept()
-                far = socket.create_connection((FAR, self._port))
-                self._ends |= {near, far}
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+                client_end, _ = listener.accept()
+                server_end = socket.create_connection((FAR, self._port))
+                self._ends |= {client_end, server_end}
+                for source, other in ((client_end, server_end), (server_end, client_end)):
+                    threading.Thread(target=self._pump, args=(source, other), daemon=True).start()
 
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):

@@ -16,23 +16,23 @@ from potluck.consumer.client import Potluck
 
 
 def stopping(stop_at: int) -> Callable[[int, int], None]:
-    seen: list[int] = []
+    reported: list[int] = []
 
-    def progress(done: int, _: int) -> None:
-        if not seen:
-            print("first", done, flush=True)
-        seen.append(done)
-        if done >= stop_at:
-            print("half", done, flush=True)
+    def progress(done_bytes: int, _: int) -> None:
+        if not reported:
+            print("first", done_bytes, flush=True)
+        reported.append(done_bytes)
+        if done_bytes >= stop_at:
+            print("half", done_bytes, flush=True)
             time.sleep(600)
 
     return progress
 
 
-def main(url: str, direction: str, file: str, *rest: str) -> None:
-    words = list(rest)
-    task_id = words.pop(0) if direction == "down" else ""
-    progress = stopping(int(words[0]) if words else 2**62)
+def main(url: str, direction: str, file: str, *arguments: str) -> None:
+    arguments_left = list(arguments)
+    task_id = arguments_left.pop(0) if direction == "down" else ""
+    progress = stopping(int(arguments_left[0]) if arguments_left else 2**62)
     with Potluck(url) as potluck:
         if direction == "up":
             blob = potluck.files.upload(Path(file), progress)

@@ -33,7 +33,7 @@ def test_a_fault_and_its_end_are_reported_once(pool: WatchedPool, name: str) -> 
     page, _, anchor = fired.message.body.rpartition(": ")[2].partition("#")
     with urlopen(page) as response:
         assert f'<h2 id="{anchor}">{name}</h2>' in response.read().decode()
-    alerts = [each for each in pool.client.get("/v1/alerts")["alerts"] if each["name"] == name]
+    alerts = [alert for alert in pool.client.get("/v1/alerts")["alerts"] if alert["name"] == name]
     # On a busy machine another one may be pending, which nobody is told of.
     assert {alert["state"] for alert in alerts if alert["fired_at"]} == {"resolved"}
 
@@ -47,8 +47,8 @@ def test_an_admin_tests_silences_and_lists(pool: WatchedPool) -> None:
     (result,) = pool.client.post("/v1/alerts/test", None)["results"]
     pool.receiver.status = 200
     assert result["problem"] == "it did not accept the message"
-    wanted = {"name": "DeviceHot", "seconds": 60, "comment": "a new fan is on its way"}
-    silence = pool.client.post("/v1/alerts/silences", wanted)
+    silence_request = {"name": "DeviceHot", "seconds": 60, "comment": "a new fan is on its way"}
+    silence = pool.client.post("/v1/alerts/silences", silence_request)
     with FAULTS["DeviceHot"].cause(pool):
         await_true(lambda: states(pool, "DeviceHot")[:1] == ["firing"], "it is listed")
     await_true(lambda: states(pool, "DeviceHot")[:1] == ["resolved"], "it has cooled down")

@@ -41,16 +41,16 @@ def stack() -> Iterator[ExitStack]:
 
 
 def admin(*arguments: str | Path, **environment: str) -> dict[str, Any]:
-    done = subprocess.run(
+    process = subprocess.run(
         potluck("admin", *arguments, "--json"),
         env={**os.environ, **environment},
         capture_output=True,
         timeout=120,
         check=False,
     )
-    assert done.stdout, done.stderr.decode()
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    assert process.stdout, process.stderr.decode()
+    document: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    return document
 
 
 @pytest.mark.long  # tests/server/backup/ has the same without processes
@@ -64,8 +64,8 @@ def test_under_load_and_elsewhere_the_work_goes_on(tmp_path: Path, stack: ExitSt
         backup = admin("backup", tmp_path / "backups", "--data-dir", tmp_path / "first")
         assert backup["missing_blobs"] == 0 and backup["blobs"] >= len(before)
         await_true(lambda: load.count() > len(before) + 5, "the server goes on")
-        again = admin("backup", tmp_path / "backups", "--data-dir", tmp_path / "first")
-        assert again["new_bytes"] < again["size_bytes"], "files are copied once"
+        second_backup = admin("backup", tmp_path / "backups", "--data-dir", tmp_path / "first")
+        assert second_backup["new_bytes"] < second_backup["size_bytes"], "files are copied once"
         after = load.count()
         await_true(lambda: load.count() > after + 5, "tasks come after the backup")
     assert load.failed == []
@@ -76,7 +76,7 @@ def test_under_load_and_elsewhere_the_work_goes_on(tmp_path: Path, stack: ExitSt
     (other / "server").mkdir(mode=0o700, parents=True)
     shutil.copy(tmp_path / "first" / "server" / "encryption-key", other / "server")
     restored = admin("restore", tmp_path / "backups", "--data-dir", other)
-    assert restored["rows"] == again["rows"] and not restored["lacks_encryption_key"]
+    assert restored["rows"] == second_backup["rows"] and not restored["lacks_encryption_key"]
     check_truth(other)
 
     moved = stack.enter_context(WholeServerProcess(other, server.port))
@@ -92,12 +92,12 @@ def test_under_load_and_elsewhere_the_work_goes_on(tmp_path: Path, stack: ExitSt
     assert client.finished(new)["state"] == "succeeded", "the node works for the restored server"
     assert provider.stop() == 0
     assert moved.stop() == 0
-    seen = check_truth(other)
-    assert seen.entries_sum_micro == 0 and len(seen.tasks) > len(before)
+    snapshot = check_truth(other)
+    assert snapshot.entries_sum_micro == 0 and len(snapshot.tasks) > len(before)
 
 
 def any_finished(server: ServerProcess, tasks: list[tuple[str, str]]) -> bool:
-    return any(Api(server.url, token).task(each).get("finished_at") for token, each in tasks)
+    return any(Api(server.url, token).task(task_id).get("finished_at") for token, task_id in tasks)
 
 
 @pytest.mark.long  # tests/server/backup/ has the same without processes
@@ -107,29 +107,29 @@ def test_an_encrypted_file_from_an_object_store_has_all_that_is_needed(
     first, second = (
         stack.enter_context(database()) for database in (databases.fresh, databases.empty)
     )
-    there = variables(tmp_path / "one", first)
-    with ServerProcess(tmp_path / "one", 0, **there) as server:
+    source_variables = variables(tmp_path / "one", first)
+    with ServerProcess(tmp_path / "one", 0, **source_variables) as server:
         client = server.client()
         task_id = submit_with_file(client, b"weights" * 50_000)
         file = tmp_path / "pool.potluck"
-        made = admin("backup", file, "--data-dir", tmp_path / "one", **there, **SECRET)
-        assert made["is_encrypted"] and made["has_encryption_key"] and made["blobs"] == 1
+        backup = admin("backup", file, "--data-dir", tmp_path / "one", **source_variables, **SECRET)
+        assert backup["is_encrypted"] and backup["has_encryption_key"] and backup["blobs"] == 1
     assert b"weights" not in file.read_bytes() and task_id.encode() not in file.read_bytes()
     assert file.stat().st_mode & 0o077 == 0
-    here = variables(tmp_path / "two", second)
-    wrong = {**here, "POTLUCK_BACKUP_PASSPHRASE": "something else"}
+    target_variables = variables(tmp_path / "two", second)
+    wrong = {**target_variables, "POTLUCK_BACKUP_PASSPHRASE": "something else"}
     target = ("--data-dir", tmp_path / "two")
     assert admin("restore", file, *target, **wrong)["error"]["code"] == "bad_settings"
     with shortened(file):
-        refused = admin("restore", file, *target, **here, **SECRET)
-        assert refused["error"]["code"] == "backup_damaged"
-    restored = admin("restore", file, *target, **here, **SECRET)
+        refused_restore = admin("restore", file, *target, **target_variables, **SECRET)
+        assert refused_restore["error"]["code"] == "backup_damaged"
+    restored = admin("restore", file, *target, **target_variables, **SECRET)
     assert restored["restored_encryption_key"] and restored["previous_schema"] is None
-    refused = admin("restore", file, *target, **here, **SECRET)
-    assert refused["error"]["code"] == "conflict", "the database is not empty"
-    forced = admin("restore", file, "--force", *target, **here, **SECRET)
+    refused_restore = admin("restore", file, *target, **target_variables, **SECRET)
+    assert refused_restore["error"]["code"] == "conflict", "the database is not empty"
+    forced = admin("restore", file, "--force", *target, **target_variables, **SECRET)
     assert forced["previous_schema"].startswith("replaced_")
-    with ServerProcess(tmp_path / "two", 0, **here) as server:
+    with ServerProcess(tmp_path / "two", 0, **target_variables) as server:
         client = server.client()
         assert client.task(task_id)["state"] == "queued"
         data = client.call(
@@ -139,8 +139,8 @@ def test_an_encrypted_file_from_an_object_store_has_all_that_is_needed(
         assert submit_with_file(client, b"more")
         with ProviderProcess(tmp_path / "node", server, **FAST_PROVIDER):
             assert client.finished(task_id)["state"] == "succeeded"
-    seen = asyncio.run(take(second))
-    assert check_invariants(seen) == [] and seen.entries_sum_micro == 0
+    snapshot = asyncio.run(take(second))
+    assert check_invariants(snapshot) == [] and snapshot.entries_sum_micro == 0
 
 
 def variables(directory: Path, url: str) -> dict[str, str]:
@@ -156,12 +156,12 @@ def variables(directory: Path, url: str) -> dict[str, str]:
 
 @contextmanager
 def shortened(file: Path) -> Iterator[None]:
-    whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2])
+    original = file.read_bytes()
+    file.write_bytes(original[: len(original) // 2])
     try:
         yield
     finally:
-        file.write_bytes(whole)
+        file.write_bytes(original)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_a_killed_backup_leaves_the_last_good_one(
             asyncio.run(read_all(backups, names[-1]))
         target = ("--data-dir", tmp_path / "restored", "--database-url", other)
         assert admin("restore", backups, *target, "--backup", good)["blobs"] == 20
-        done = admin(*command, "--keep", "1", **environment)
-        assert done["missing_blobs"] == 0 and done["blobs"] == 20 * (1 + len(points))
-        assert DirectoryBackups.open(backups, None).names() == [done["name"]]
+        backup = admin(*command, "--keep", "1", **environment)
+        assert backup["missing_blobs"] == 0 and backup["blobs"] == 20 * (1 + len(points))
+        assert DirectoryBackups.open(backups, None).names() == [backup["name"]]
         assert not (backups / "unfinished").exists(), "what was left is gone"
 
 
@@ -227,7 +227,9 @@ def uploaded(server: ServerProcess, count: int) -> None:
         submit_with_file(server.client(), os.urandom(100_000))
 
 
-def killed_at(look: Callable[[], bool], command: list[str], environment: dict[str, str]) -> None:
+def killed_at(
+    condition: Callable[[], bool], command: list[str], environment: dict[str, str]
+) -> None:
     """Killed at this point, or, if that passed too quickly, later."""
     process = subprocess.Popen(
         command,
@@ -236,7 +238,7 @@ def killed_at(look: Callable[[], bool], command: list[str], environment: dict[st
         stderr=subprocess.DEVNULL,
     )
     try:
-        while process.poll() is None and not look():
+        while process.poll() is None and not condition():
             pass
     finally:
         process.kill()

@@ -81,8 +81,8 @@ def test_each_call_has_its_own_result_error_log_and_address(
     assert run("logs", names[3]).stdout == b"I am 3\n"
     assert b"succeeded" in run("status", names[0]).stdout
     assert b"ValueError: not two" in run("status", names[2]).stdout
-    again = json.loads(run("retry", names[1], "--json").stdout)
-    assert client.results.get(again["id"]).wait(timeout=60).value == 1
+    retried = json.loads(run("retry", names[1], "--json").stdout)
+    assert client.results.get(retried["id"]).wait(timeout=60).value == 1
 
 
 def test_a_call_that_runs_is_cancelled_alone(client: Potluck) -> None:
@@ -107,24 +107,24 @@ def test_a_task_of_another_account_starts_beside_streams_without_a_gap(
             for name in ("busy one", "busy two")
         ]
         is_over = threading.Event()
-        done = [0, 0]
+        finished_counts = [0, 0]
 
         def keep_busy(place: int) -> None:
             function = potluck.task(client=others[place])(rest)
             while not is_over.is_set():
                 for future in [function.submit(0.005) for _ in range(40)]:
                     future.result(60)
-                    done[place] += 1
+                    finished_counts[place] += 1
 
         threads = [threading.Thread(target=keep_busy, args=(place,)) for place in (0, 1)]
         for thread in threads:
             thread.start()
         try:
-            await_true(lambda: min(done) > 0, "both streams are served")
+            await_true(lambda: min(finished_counts) > 0, "both streams are served")
             task = client.tasks.submit(TaskRequest(ScriptSpec("one.py", "print(1)")))
-            began = time.monotonic()
+            started = time.monotonic()
             await_true(lambda: client.tasks.get(task.id).started_at, "it has started")
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - started
         finally:
             is_over.set()
             for thread in threads:
@@ -230,12 +230,16 @@ def test_two_accounts_with_streams_get_their_fair_share(server: ServerProcess) -
         futures = [
             [potluck.task(client=each)(rest).submit(0.01) for _ in range(4_000)] for each in clients
         ]
-        await_true(lambda: all(each[0].done() for each in futures), "both are served", 60)
-        before = [sum(future.done() for future in each) for each in futures]
+        await_true(
+            lambda: all(client_futures[0].done() for client_futures in futures),
+            "both are served",
+            60,
+        )
+        before = [sum(future.done() for future in client_futures) for client_futures in futures]
         threading.Event().wait(30)
-        after = [sum(future.done() for future in each) for each in futures]
-        done = [late - early for late, early in zip(after, before, strict=True)]
-        for each in futures:
-            for future in each:
+        after = [sum(future.done() for future in client_futures) for client_futures in futures]
+        served = [late - early for late, early in zip(after, before, strict=True)]
+        for client_futures in futures:
+            for future in client_futures:
                 future.cancel()
-    assert abs(done[0] - done[1]) <= 0.1 * sum(done) / 2, done
+    assert abs(served[0] - served[1]) <= 0.1 * sum(served) / 2, served

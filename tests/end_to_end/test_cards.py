@@ -62,7 +62,7 @@ def is_told(client: Api, node_id: str) -> bool:
     """Whether the server has heard how its devices do."""
     devices = client.get(f"/v1/nodes/{node_id}")["devices"]
     samples = [each.get("sample") or {} for each in devices]
-    return all(each.get("temperature_celsius") is not None for each in samples)
+    return all(sample.get("temperature_celsius") is not None for sample in samples)
 
 
 def test_a_lost_card_is_reported_and_its_task_moves(
@@ -71,36 +71,36 @@ def test_a_lost_card_is_reported_and_its_task_moves(
     server = stack.enter_context(ServerProcess(tmp_path, POTLUCK_DATABASE_URL=database_url))
     client = server.client()
     rig = mixed_rig(tmp_path / "many")
-    many = stack.enter_context(
+    many_cards = stack.enter_context(
         ProviderProcess(tmp_path / "many", server, **CARDS, **rig.environment)
     )
-    await_true(lambda: is_told(client, many.node_id), "its devices are told of")
-    _check_registered(client.get(f"/v1/nodes/{many.node_id}")["devices"])
+    await_true(lambda: is_told(client, many_cards.node_id), "its devices are told of")
+    _check_registered(client.get(f"/v1/nodes/{many_cards.node_id}")["devices"])
 
     task_id = client.submit(TASK, requirements=WANTS_H100)
     await_true(lambda: "on GPU-h100" in client.log(task_id), "it runs on the only H100")
-    assert device(client, many.node_id, "GPU-h100")["free_milli"] == 0
+    assert device(client, many_cards.node_id, "GPU-h100")["free_milli"] == 0
     other = NvmlRig(tmp_path / "one")
     other.add(replace(H100, uuid="GPU-other"))
-    one = stack.enter_context(
+    one_card = stack.enter_context(
         ProviderProcess(tmp_path / "one", server, **CARDS, **other.environment)
     )
     rig.fall_off("GPU-h100")
 
     finished = client.finished(task_id)
     assert finished["state"] == "succeeded"
-    assert [(each["node_id"], each["reason"]) for each in finished["attempts"]] == [
-        (many.node_id, "device_lost"),
-        (one.node_id, "completed"),
+    assert [(attempt["node_id"], attempt["reason"]) for attempt in finished["attempts"]] == [
+        (many_cards.node_id, "device_lost"),
+        (one_card.node_id, "completed"),
     ]
     assert "on GPU-other" in client.log(task_id)
-    sick = device(client, many.node_id, "GPU-h100")
-    assert (sick["availability"], sick["sample"]["health"]) == ("sick", "lost")
-    assert "H100" in sick["why"]
-    [(kind, data)] = events(database_url, many.node_id)
-    assert (kind, data["health"], data["device_id"]) == ("device.sick", "lost", sick["id"])
+    sick_device = device(client, many_cards.node_id, "GPU-h100")
+    assert (sick_device["availability"], sick_device["sample"]["health"]) == ("sick", "lost")
+    assert "H100" in sick_device["why"]
+    [(kind, data)] = events(database_url, many_cards.node_id)
+    assert (kind, data["health"], data["device_id"]) == ("device.sick", "lost", sick_device["id"])
 
-    one.stop()
+    one_card.stop()
     waiting = client.submit(TASK.replace("60", "0"), requirements=WANTS_H100)
     _check_waits(client, waiting)
     others = client.submit("print('fine')", requirements={"device_model": "*T4*"})
@@ -108,17 +108,20 @@ def test_a_lost_card_is_reported_and_its_task_moves(
     assert client.task(waiting)["state"] == "queued", "a sick device gets none"
     rig.come_back("GPU-h100")
     assert client.finished(waiting)["state"] == "succeeded", "and well again, it does"
-    assert [kind for kind, _ in events(database_url, many.node_id)] == [
+    assert [kind for kind, _ in events(database_url, many_cards.node_id)] == [
         "device.sick",
         "device.well",
     ]
 
 
 def _check_registered(devices: list[Any]) -> None:
-    told = {each["description"]["uuid"]: each for each in devices}
-    assert sorted(told) == sorted(OFFERED)
+    devices_by_uuid = {entry["description"]["uuid"]: entry for entry in devices}
+    assert sorted(devices_by_uuid) == sorted(OFFERED)
     for card in WHOLE:
-        description, sample = told[card.uuid]["description"], told[card.uuid]["sample"]
+        description, sample = (
+            devices_by_uuid[card.uuid]["description"],
+            devices_by_uuid[card.uuid]["sample"],
+        )
         assert (description["model"], description["memory_bytes"]) == (card.name, card.memory)
         assert (description["vendor"], description["interface"]) == ("NVIDIA", "cuda")
         assert description["driver"] == "550.54.14"
@@ -131,10 +134,10 @@ def _check_registered(devices: list[Any]) -> None:
         )
         assert (sample["memory_used_bytes"], sample["power_watts"]) == (card.memory_used, 25)
         assert (sample["health"], sample["memory_errors"]) == ("well", card.ecc)
-    part = told["MIG-a100-1"]["description"]
+    part = devices_by_uuid["MIG-a100-1"]["description"]
     assert (part["is_partition"], part["parent_uuid"]) == (True, "GPU-a100")
     assert part["memory_bytes"] == 20 * GIB
-    assert told["GPU-4090-1"]["sample"]["others"] == 2, "two processes that are not ours"
+    assert devices_by_uuid["GPU-4090-1"]["sample"]["others"] == 2, "two processes that are not ours"
 
 
 def _check_waits(client: Api, task_id: str) -> None:

@@ -75,7 +75,7 @@ def submitted(client: Api, fails: bool, every_seconds: float, **changes: Any) ->
 def begun_at(client: Api, task_id: str, attempt: int) -> int | None:
     """The step from which an attempt went on."""
     pieces = client.get(f"/v1/tasks/{task_id}/logs?attempt={attempt}").get("pieces", [])
-    text = b"".join(base64.b64decode(each["data"]) for each in pieces).decode()
+    text = b"".join(base64.b64decode(piece["data"]) for piece in pieces).decode()
     return int(text.split()[1]) if text.startswith("from") else None
 
 
@@ -83,8 +83,10 @@ async def is_kept(directory: Path, task_id: str) -> bool:
     """Whether the server has a checkpoint of it, which nobody but a node is ever shown."""
     connection = await asyncpg.connect(SHARED.of(directory))
     try:
-        asked = "SELECT count(*) FROM task_blobs WHERE task_id = $1 AND role = 'checkpoint'"
-        return bool(await connection.fetchval(asked, task_id))
+        count_checkpoints = (
+            "SELECT count(*) FROM task_blobs WHERE task_id = $1 AND role = 'checkpoint'"
+        )
+        return bool(await connection.fetchval(count_checkpoints, task_id))
     finally:
         await connection.close()
 
@@ -113,7 +115,7 @@ def test_the_next_attempt_goes_on_where_the_last_one_was(tmp_path: Path, stack: 
     node.pause(None)
     finished = client.finished(killed)
     assert finished["state"] == "succeeded"
-    reasons = [each["reason"] for each in finished["attempts"]]
+    reasons = [attempt["reason"] for attempt in finished["attempts"]]
     assert reasons == ["node_restarted", "reclaimed", "completed"]
     last = begun_at(client, killed, 3)
     assert last is not None and last > 1000

@@ -72,88 +72,88 @@ def test_the_clocks_do_differ(pair: Pair) -> None:
 
 
 def test_a_session_of_one_instance_is_good_at_the_other(ways: Pair) -> None:
-    here, there = ways
-    tokens = ANN.sign_in(here.url)
-    me = there.client(tokens["access_token"]).call("GET", "/v1/me")
+    first, second = ways
+    tokens = ANN.sign_in(first.url)
+    me = second.client(tokens["access_token"]).call("GET", "/v1/me")
     assert (me.status, me.json()["address"]) == (200, ANN.address)
-    following = there.client("").post(
+    following = second.client("").post(
         routes.REFRESH.path, {"refresh_token": tokens["refresh_token"]}
     )
-    assert here.client(following["access_token"]).call("GET", "/v1/me").status == 200
+    assert first.client(following["access_token"]).call("GET", "/v1/me").status == 200
 
 
 def test_a_challenge_of_one_instance_is_answered_at_the_other(ways: Pair) -> None:
-    here, there = ways
-    challenge = {**here.client("").post(routes.CHALLENGE.path, {}), "origins": [there.url]}
-    said = there.client("").post(routes.LOGIN.path, ANN.answer(challenge))
-    assert "access_token" in said, said
+    first, second = ways
+    challenge = {**first.client("").post(routes.CHALLENGE.path, {}), "origins": [second.url]}
+    login = second.client("").post(routes.LOGIN.path, ANN.answer(challenge))
+    assert "access_token" in login, login
 
 
 def test_a_node_key_is_authorised_at_one_instance_and_registers_at_the_other(ways: Pair) -> None:
-    here, there = ways
-    key = Wallet(f"a node key between two clocks, {here.port}")
-    challenge = {**there.client("").post(routes.CHALLENGE.path, {}), "origins": [here.url]}
+    first, second = ways
+    key = Wallet(f"a node key between two clocks, {first.port}")
+    challenge = {**second.client("").post(routes.CHALLENGE.path, {}), "origins": [first.url]}
     word = {"delegation": ServerProcess.wallet.delegation(challenge, key)}
-    authorised = here.client().post(routes.AUTHORISE_NODE_KEY.path, word)
+    authorised = first.client().post(routes.AUTHORISE_NODE_KEY.path, word)
     assert "id" in authorised, authorised
-    challenge = {**here.client("").post(routes.CHALLENGE.path, {}), "origins": [there.url]}
-    said = there.client("").post(
+    challenge = {**first.client("").post(routes.CHALLENGE.path, {}), "origins": [second.url]}
+    login = second.client("").post(
         routes.NODE_LOGIN.path, key.answer(challenge, statement=NODE_STATEMENT)
     )
-    assert "access_token" in said, said
-    node = here.client(said["access_token"])
-    statement = key.state(here.url, f"device-{here.port}")
-    registered = node.post(
-        "/v1/nodes", {**_offer(f"device-{here.port}"), "statements": [statement]}
+    assert "access_token" in login, login
+    node = first.client(login["access_token"])
+    statement = key.state(first.url, f"device-{first.port}")
+    registration = node.post(
+        "/v1/nodes", {**_offer(f"device-{first.port}"), "statements": [statement]}
     )
-    assert "node_id" in registered, registered
+    assert "node_id" in registration, registration
 
 
 def test_a_terminal_asks_here_is_approved_there_and_signs_in_here(ways: Pair) -> None:
-    here, there = ways
-    asked = here.client("").post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic"})
-    named = {"user_code": asked["user_code"]}
-    wallet = {"address": ANN.address, "chain_id": 1, "origin": there.url}
-    draft = there.client("").post(routes.DRAFT_TERMINAL.url(**named), wallet)
+    first, second = ways
+    approval = first.client("").post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic"})
+    path_values = {"user_code": approval["user_code"]}
+    wallet = {"address": ANN.address, "chain_id": 1, "origin": second.url}
+    draft = second.client("").post(routes.DRAFT_TERMINAL.url(**path_values), wallet)
     signed = {"message": draft["message"], "signature": ANN.sign_text(draft["message"])}
-    approved = there.client("").call(
-        "POST", routes.APPROVE_TERMINAL.url(**named), json.dumps(signed).encode()
+    approved = second.client("").call(
+        "POST", routes.APPROVE_TERMINAL.url(**path_values), json.dumps(signed).encode()
     )
     assert approved.status == 204, approved.data
-    tokens = here.client("").post(routes.TERMINAL_TOKEN.path, {"device_code": asked["device_code"]})
-    assert there.client(tokens["access_token"]).call("GET", "/v1/me").status == 200
+    tokens = first.client("").post(
+        routes.TERMINAL_TOKEN.path, {"device_code": approval["device_code"]}
+    )
+    assert second.client(tokens["access_token"]).call("GET", "/v1/me").status == 200
 
 
 def test_ids_and_dates_are_by_the_databases_clock(ways: Pair) -> None:
     """The database's is this machine's, which is right here."""
-    here, _ = ways
-    began = time.time()
-    task_id = here.client().submit("print(1)")
-    answer = here.client("").call("GET", "/healthz")
-    ended = time.time()
+    first, _ = ways
+    start = time.time()
+    task_id = first.client().submit("print(1)")
+    response = first.client("").call("GET", "/healthz")
+    end = time.time()
     assert (
-        first_id_at("task", _moment(began - 1))
-        <= task_id
-        <= first_id_at("task", _moment(ended + 1))
+        first_id_at("task", _moment(start - 1)) <= task_id <= first_id_at("task", _moment(end + 1))
     )
-    date = parsedate_to_datetime(answer.headers["Date"]).timestamp()
-    assert began - 3 <= date <= ended + 3
+    date = parsedate_to_datetime(response.headers["Date"]).timestamp()
+    assert start - 3 <= date <= end + 3
 
 
 def test_a_wrong_clock_is_shown_and_logged_and_nothing_else_is_wrong(pair: Pair) -> None:
     wrong = pair[0]
-    seen = await_true(
+    readiness = await_true(
         lambda: _when(wrong.client("").get("/readyz"), "degraded"), "it is told by the instance"
     )
-    assert {part for part, state in seen["parts"].items() if state != "ok"} == {"clock"}
-    assert seen["parts"]["clock"] == "differs from the database's"
+    assert {part for part, state in readiness["parts"].items() if state != "ok"} == {"clock"}
+    assert readiness["parts"]["clock"] == "differs from the database's"
     await_true(
         lambda: '"part":"clock"' in (wrong.directory / "server.log").read_text(), "it is logged"
     )
 
 
-def _when(seen: Any, status: str) -> Any:
-    return seen if seen["status"] == status else None
+def _when(readiness: Any, status: str) -> Any:
+    return readiness if readiness["status"] == status else None
 
 
 def _moment(seconds: float) -> datetime:
@@ -162,7 +162,7 @@ def _moment(seconds: float) -> datetime:
 
 def _offer(uuid: str) -> dict[str, Any]:
     device = {"kind": "cpu", "uuid": uuid, "vendor": "v", "model": "m", "memory_bytes": 1}
-    described = {
+    description = {
         "name": "attic",
         "platform": "linux",
         "python_version": "3.11",
@@ -173,4 +173,4 @@ def _offer(uuid: str) -> dict[str, Any]:
         "sandbox": {"driver": "bwrap"},
         "devices": [device],
     }
-    return {"description": described}
+    return {"description": description}

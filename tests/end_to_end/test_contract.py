@@ -116,15 +116,18 @@ def test_tokens_become_work_and_rewards_become_tokens(pool: ContractPool) -> Non
         earned = work(pool, server, owner)
         root = await_accepted(pool, owner)
         assert root["transaction_kind"] == "accept"
-        shown = owner.run("admin", "epochs")
-        assert root["root"][:10] in shown.stdout.decode()
+        result = owner.run("admin", "epochs")
+        assert root["root"][:10] in result.stdout.decode()
         treasury.kill()  # a claim needs neither the treasury
         claim(pool, owner, earned)
         pool.mine()
         paid = "SELECT sum(amount_micro)::bigint FROM payouts"
         await_true(lambda: pool.sql(paid) == earned, "the claim is in the ledger")
-        again = owner.run("claim", "--json")
-        assert again.status != 0 and "has been claimed" in again.lines()[-1]["error"]["detail"]
+        second_claim = owner.run("claim", "--json")
+        assert (
+            second_claim.status != 0
+            and "has been claimed" in second_claim.lines()[-1]["error"]["detail"]
+        )
     assert treasury.process.returncode == -signal.SIGKILL
 
 
@@ -133,8 +136,8 @@ def buy(pool: ContractPool, alice: InProcess) -> None:
     dry = answer(alice.run("deposit", "60", "--dry-run", "--json"))
     assert [call["what"] for call in dry["transactions"]] == ["approve", "deposit"]
     assert pool.rig.balance(pool.alice.address) == 100 * CREDIT, "nothing was sent"
-    made = answer(alice.run("deposit", "60", "--json"))
-    assert made["units"] == str(60 * CREDIT)
+    deposit = answer(alice.run("deposit", "60", "--json"))
+    assert deposit["units"] == str(60 * CREDIT)
     pool.mine()
     await_true(
         lambda: answer(alice.run("whoami", "--json"))["available_micro"] == 60 * CREDIT,
@@ -163,9 +166,9 @@ def await_accepted(pool: ContractPool, owner: InProcess) -> dict[str, Any]:
         roots = [root for epoch in epochs for root in epoch["roots"]]
         return next((root for root in roots if root["state"] == "accepted"), None)
 
-    found = await_true(look, "the root is accepted", seconds=60)
-    assert found is not None
-    return found
+    epoch_view = await_true(look, "the root is accepted", seconds=60)
+    assert epoch_view is not None
+    return epoch_view
 
 
 def claim(pool: ContractPool, owner: InProcess, earned: int) -> None:

@@ -41,10 +41,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
-def cut_at(seed: int, most: int) -> list[int]:
+def cut_at(seed: int, limit_bytes: int) -> list[int]:
     """Behind the head of the answer, and somewhere in what follows: mostly within an event."""
-    chosen = random.Random(seed)
-    return [chosen.randrange(450, most) for _ in range(CUTS)]
+    rng = random.Random(seed)
+    return [rng.randrange(450, limit_bytes) for _ in range(CUTS)]
 
 
 def submit(client: Potluck, source: str) -> str:
@@ -56,30 +56,32 @@ def submit(client: Potluck, source: str) -> str:
 def test_the_stream_of_an_account_is_cut_ten_times(server: ServerProcess, seed: int) -> None:
     direct = Potluck(server.url, server.token)
     with CuttingLine(server.port, cut_at(seed, 1400)) as line:
-        begin = direct.events.list(1, newest_first=True).head
-        stream = Potluck(line.url, server.token, QUICK).events.follow(begin)
-        heard: list[EventView] = []
-        over = threading.Event()
+        start = direct.events.list(1, newest_first=True).head
+        stream = Potluck(line.url, server.token, QUICK).events.follow(start)
+        events_heard: list[EventView] = []
+        all_heard = threading.Event()
 
         def listen() -> None:
-            ended = 0
-            for said in stream:
-                assert isinstance(said, EventView), said
-                heard.append(said)
-                ended += said.kind == "task.finished"
-                if ended == TASKS:
+            finished_tasks = 0
+            for event in stream:
+                assert isinstance(event, EventView), event
+                events_heard.append(event)
+                finished_tasks += event.kind == "task.finished"
+                if finished_tasks == TASKS:
                     break
-            over.set()
+            all_heard.set()
 
         threading.Thread(target=listen, daemon=True).start()
         ids = [submit(direct, "print(1)") for _ in range(TASKS)]
-        assert over.wait(60), f"{len(heard)} events, {line.cuts} cuts"
+        assert all_heard.wait(60), f"{len(events_heard)} events, {line.cuts} cuts"
         assert line.cuts == CUTS
-    told = list(direct.events.all(begin))
-    assert [each.id for each in heard] == [each.id for each in told[: len(heard)]]
-    assert len({each.id for each in heard}) == len(heard) >= 7 * TASKS
+    expected_events = list(direct.events.all(start))
+    assert [event.id for event in events_heard] == [
+        event.id for event in expected_events[: len(events_heard)]
+    ]
+    assert len({event.id for event in events_heard}) == len(events_heard) >= 7 * TASKS
     for task_id in ids:
-        kinds = [each.kind for each in heard if each.task_id == task_id]
+        kinds = [event.kind for event in events_heard if event.task_id == task_id]
         assert kinds[0] == "task.queued" and kinds[-1] == "task.finished"
 
 
@@ -89,13 +91,15 @@ def test_the_stream_of_a_task_is_cut_ten_times(server: ServerProcess, seed: int)
     with CuttingLine(server.port, cut_at(seed, 2500)) as line:
         task_id = submit(direct, SCRIPT)
         text, versions = b"", []
-        for said in Potluck(line.url, server.token, QUICK).tasks.follow(task_id):
-            if isinstance(said, FollowedLog):
-                text += b"".join(each.data for each in said.page.pieces if each.stream == "stdout")
-            elif isinstance(said, FollowedState):
-                versions.append((said.task.version, said.task.state))
+        for followed in Potluck(line.url, server.token, QUICK).tasks.follow(task_id):
+            if isinstance(followed, FollowedLog):
+                text += b"".join(
+                    piece.data for piece in followed.page.pieces if piece.stream == "stdout"
+                )
+            elif isinstance(followed, FollowedState):
+                versions.append((followed.task.version, followed.task.state))
         assert line.cuts == CUTS
-    assert [int(each.split()[1]) for each in text.decode().splitlines()] == list(range(LINES))
+    assert [int(line.split()[1]) for line in text.decode().splitlines()] == list(range(LINES))
     assert versions == sorted(versions) and versions[-1][1] == "succeeded"
     # Only why it waits may be told anew: that is no change of the task's.
     changed = [version for version, state in versions if state != "queued"]

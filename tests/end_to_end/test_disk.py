@@ -33,8 +33,8 @@ def offering(memory_bytes: int, disk_bytes: int) -> dict[str, str]:
     return {f"POTLUCK_PROVIDER_{name}": str(size) for name, size in sizes.items()}
 
 
-def write(pool: Pool, mib: int, more: str = "", **requirements: int) -> str:
-    source = WRITE.format(mib=mib) + more
+def write(pool: Pool, mib: int, more_source: str = "", **requirements: int) -> str:
+    source = WRITE.format(mib=mib) + more_source
     spec = {"kind": "script", "filename": "write.py", "source": source}
     return pool.submit(spec, requirements={"memory_bytes": 128 * MIB, **requirements})
 
@@ -74,10 +74,10 @@ def kill_while_it_runs(pool: Pool, task_id: str, seconds: float = 60) -> None:
         return int(space.f_bavail * space.f_frsize)
 
     await_true(lambda: "written" in pool.client.log(task_id), "the file is written", seconds)
-    held = free()
+    free_before = free()
     pool.kill()
     await_true(lambda: not pool.survivors(), "all that it had started is dead", 10)
-    await_true(lambda: free() > held + 100 * MIB, "the disk is free again", 30)
+    await_true(lambda: free() > free_before + 100 * MIB, "the disk is free again", 30)
     pool.restart()
     assert pool.client.finished(task_id, seconds)["state"] == "succeeded"
     await_true(lambda: not pool.left(), f"nothing is left: {pool.left()}", 30)

@@ -114,8 +114,8 @@ def test_the_examples_do_what_they_say(platform: Platform, tmp_path: Path) -> No
             for name, example in RUNS.items():
                 run_example(platform.person(), name, example, tmp_path / "out")
             assert receiving.stdout is not None
-            heard = [receiving.stdout.readline() for _ in range(2)]
-            assert heard == ["hello.py: succeeded\n", "dependencies.py: succeeded\n"]
+            lines = [receiving.stdout.readline() for _ in range(2)]
+            assert lines == ["hello.py: succeeded\n", "dependencies.py: succeeded\n"]
         train_and_interrupt(platform, node, tmp_path / "trained")
 
 
@@ -123,13 +123,13 @@ def test_the_examples_do_what_they_say(platform: Platform, tmp_path: Path) -> No
 def receiver(platform: Platform) -> "Iterator[subprocess.Popen[str]]":
     """The example that is told of each end, at work. It believes nobody but the server."""
     address = f"http://127.0.0.1:{platform.hook_port}/hook"
-    wanted = {"url": address, "kinds": ["task.finished"]}
-    made = platform.server.client().post(routes.MAKE_WEBHOOK.path, wanted)
+    webhook_request = {"url": address, "kinds": ["task.finished"]}
+    webhook = platform.server.client().post(routes.MAKE_WEBHOOK.path, webhook_request)
     command = [sys.executable, "-u", str(EXAMPLES / "webhook_receiver.py"), str(platform.hook_port)]
     with subprocess.Popen(
         command,
         cwd=platform.directory,
-        env={**os.environ, "POTLUCK_WEBHOOK_SECRET": made["secret"]},
+        env={**os.environ, "POTLUCK_WEBHOOK_SECRET": webhook["secret"]},
         stdout=subprocess.PIPE,
         text=True,
     ) as running:
@@ -151,45 +151,49 @@ def run_example(person: CommandLine, name: str, example: Run, output: Path) -> N
     output.mkdir(exist_ok=True)
     program, *words = (word.replace("OUT", str(output)) for word in example.words)
     words = [str(EXAMPLES / word) if word == name else word for word in words]
-    where = EXAMPLES / example.where
-    done = python(person, where, *words) if program == "python" else person.run(program, *words)
-    assert done.status == 0, f"{name}: {done.stderr}"
-    assert re.fullmatch(example.prints, done.stdout.decode()), f"{name}: {done.stdout!r}"
-    missing = [each for each in example.leaves if not (output / each).stat().st_size]
+    directory = EXAMPLES / example.where
+    result = (
+        python(person, directory, *words) if program == "python" else person.run(program, *words)
+    )
+    assert result.status == 0, f"{name}: {result.stderr}"
+    assert re.fullmatch(example.prints, result.stdout.decode()), f"{name}: {result.stdout!r}"
+    missing = [left_name for left_name in example.leaves if not (output / left_name).stat().st_size]
     assert not missing, f"{name} left no {missing}"
 
 
-def python(person: CommandLine, where: Path, *words: str) -> Finished:
-    command = [sys.executable, *words]
-    done = subprocess.run(command, cwd=where, env=person.variables, capture_output=True, timeout=60)
-    return Finished(done.returncode, done.stdout, done.stderr.decode())
+def python(person: CommandLine, directory: Path, *arguments: str) -> Finished:
+    command = [sys.executable, *arguments]
+    process = subprocess.run(
+        command, cwd=directory, env=person.variables, capture_output=True, timeout=60
+    )
+    return Finished(process.returncode, process.stdout, process.stderr.decode())
 
 
 def train_and_interrupt(platform: Platform, node: ProviderProcess, output: Path) -> None:
     """The node is killed in the middle; the next attempt begins where a checkpoint was."""
     script = EXAMPLES / "train_with_checkpoint.py"
-    asked = ("--checkpoint", "0.1s", "--output", output, script)
-    place, seen = platform.directory / "node", []
+    arguments = ("--checkpoint", "0.1s", "--output", output, script)
+    place, lines = platform.directory / "node", []
     with ExitStack() as stack:
         running = stack.enter_context(
             platform.person(CommandLine).start(
-                "run", *asked, f"--epochs={EPOCHS}", "--seconds=0.15"
+                "run", *arguments, f"--epochs={EPOCHS}", "--seconds=0.15"
             )
         )
         stack.callback(running.kill)
         assert running.stdout is not None
         for line in running.stdout:
-            seen.append(line.decode().strip())
-            if seen[-1].startswith("epoch 5:") and node.process.returncode is None:
+            lines.append(line.decode().strip())
+            if lines[-1].startswith("epoch 5:") and node.process.returncode is None:
                 node.kill()
-                again = ProviderProcess(place, platform.server, **platform.settings)
-                stack.enter_context(again)
+                second_provider = ProviderProcess(place, platform.server, **platform.settings)
+                stack.enter_context(second_provider)
         assert running.wait(30) == 0
-    epochs = [int(line.split()[1].rstrip(":")) for line in seen if line.startswith("epoch")]
-    (went_on,) = [line for line in seen if line.startswith("continues after")]
-    kept = int(went_on.split()[-1])
-    assert 1 <= kept <= 6
-    assert epochs[-(EPOCHS - kept) :] == list(range(kept + 1, EPOCHS + 1)), epochs
+    epochs = [int(line.split()[1].rstrip(":")) for line in lines if line.startswith("epoch")]
+    (went_on,) = [line for line in lines if line.startswith("continues after")]
+    kept_epoch = int(went_on.split()[-1])
+    assert 1 <= kept_epoch <= 6
+    assert epochs[-(EPOCHS - kept_epoch) :] == list(range(kept_epoch + 1, EPOCHS + 1)), epochs
     assert (output / "line.txt").read_text() == "y = 3.00 x + -1.01\n"
 
 
@@ -199,8 +203,8 @@ def examples() -> set[str]:
 
 
 def test_each_example_is_run_or_excused() -> None:
-    known = {*RUNS, *ELSEWHERE, *EXCUSED}
-    assert examples() == known, "run it here, say where it is run, or why it cannot be"
+    listed_examples = {*RUNS, *ELSEWHERE, *EXCUSED}
+    assert examples() == listed_examples, "run it here, say where it is run, or why it cannot be"
     for name, place in ELSEWHERE.items():
         assert Path(name).stem in (ROOT / place).read_text(), f"{place} runs no {name}"
 
@@ -220,9 +224,9 @@ def test_the_one_with_pytorch_goes_on_where_it_was(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason=EXCUSED["train_with_torch.py"])
     variables = {"POTLUCK_CHECKPOINT": str(tmp_path), "POTLUCK_OUTPUT": str(tmp_path)}
     script = str(EXAMPLES / "train_with_torch.py")
-    told = [
+    logs = [
         subprocess.check_output([sys.executable, script, epochs], env=variables, text=True)
         for epochs in ("2", "4")
     ]
-    assert "continues after epoch 2\nepoch 3:" in told[1]
+    assert "continues after epoch 2\nepoch 3:" in logs[1]
     assert (tmp_path / "model.pt").exists()

@@ -36,18 +36,18 @@ def test_a_killed_server_comes_back_and_the_task_finishes(tmp_path: Path, stack:
     waiting_id = server.client().submit("print('I was only queued')", priority=-1)
     server.kill()
 
-    again = stack.enter_context(WholeServerProcess(tmp_path, server.port))
-    client = again.client()
-    for each in (task_id, waiting_id):
-        assert client.finished(each)["state"] == "succeeded"
+    restarted_server = stack.enter_context(WholeServerProcess(tmp_path, server.port))
+    client = restarted_server.client()
+    for finished_id in (task_id, waiting_id):
+        assert client.finished(finished_id)["state"] == "succeeded"
     assert "done" in client.log(task_id)
     attempts = client.task(task_id)["attempts"]
-    assert [each["state"] for each in attempts] == ["succeeded"], "the healthy run was kept"
+    assert [attempt["state"] for attempt in attempts] == ["succeeded"], "the healthy run was kept"
 
     assert provider.stop() == 0
-    assert again.stop() == 0
-    seen = check_truth(tmp_path)
-    assert len(seen.tasks) == 2
+    assert restarted_server.stop() == 0
+    snapshot = check_truth(tmp_path)
+    assert len(snapshot.tasks) == 2
 
 
 @pytest.mark.long  # test_killed_provider.py has this, at every point
@@ -61,16 +61,18 @@ def test_a_killed_provider_comes_back_and_the_task_finishes(
     await_true(lambda: "begun" in client.log(task_id), "the code runs")
     provider.kill()
 
-    again = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
-    assert again.node_id == provider.node_id, "the same machine is the same node"
+    restarted_provider = stack.enter_context(
+        ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER)
+    )
+    assert restarted_provider.node_id == provider.node_id, "the same machine is the same node"
     finished = client.finished(task_id)
     assert finished["state"] == "succeeded"
-    assert [each["state"] for each in finished["attempts"]] == ["lost", "succeeded"]
+    assert [attempt["state"] for attempt in finished["attempts"]] == ["lost", "succeeded"]
 
-    assert again.stop() == 0
+    assert restarted_provider.stop() == 0
     assert server.stop() == 0
-    seen = check_truth(tmp_path)
-    accepted = [each for each in seen.attempts if each.state is AttemptState.SUCCEEDED]
+    snapshot = check_truth(tmp_path)
+    accepted = [attempt for attempt in snapshot.attempts if attempt.state is AttemptState.SUCCEEDED]
     assert len(accepted) == 1
 
 
@@ -83,12 +85,12 @@ def test_a_killed_provider_that_stays_away_is_replaced(tmp_path: Path, stack: Ex
     first.kill()
     stack.enter_context(ProviderProcess(tmp_path / "p2", server, **FAST_PROVIDER))
     finished = client.finished(task_id)
-    reasons = [each["reason"] for each in finished["attempts"]]
+    reasons = [attempt["reason"] for attempt in finished["attempts"]]
     assert (finished["state"], reasons) == ("succeeded", ["lease_expired", "completed"])
 
     # Its owner starts it again at last: it clears up, and what it held is no longer its own.
-    with ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER) as back:
-        assert back.node_id == first.node_id
+    with ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER) as returned_provider:
+        assert returned_provider.node_id == first.node_id
         assert client.finished(client.submit("print('welcome back')"))["state"] == "succeeded"
     assert len(client.task(task_id)["attempts"]) == 2
 
@@ -103,12 +105,14 @@ def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> N
     server.kill()
     provider.kill()
 
-    again = stack.enter_context(WholeServerProcess(tmp_path, server.port))
-    back = stack.enter_context(ProviderProcess(tmp_path / "p1", again, **FAST_PROVIDER))
+    restarted_server = stack.enter_context(WholeServerProcess(tmp_path, server.port))
+    restarted_provider = stack.enter_context(
+        ProviderProcess(tmp_path / "p1", restarted_server, **FAST_PROVIDER)
+    )
     for task_id in tasks:
-        assert again.client().finished(task_id)["state"] == "succeeded"
-    back.stop()
-    again.stop()
+        assert restarted_server.client().finished(task_id)["state"] == "succeeded"
+    restarted_provider.stop()
+    restarted_server.stop()
     assert len(check_truth(tmp_path).tasks) == 4
 
 
@@ -120,9 +124,11 @@ def test_two_providers_on_one_machine_both_work(tmp_path: Path, stack: ExitStack
         for name in ("p1", "p2")
     ]
     client = server.client()
-    whole = client.get("/v1/nodes")["nodes"][0]["cores"]
-    tasks = [client.submit(SLOW.format(seconds=1), requirements={"cores": whole}) for _ in range(2)]
-    nodes = {client.finished(each)["attempts"][0]["node_id"] for each in tasks}
+    all_cores = client.get("/v1/nodes")["nodes"][0]["cores"]
+    tasks = [
+        client.submit(SLOW.format(seconds=1), requirements={"cores": all_cores}) for _ in range(2)
+    ]
+    nodes = {client.finished(task)["attempts"][0]["node_id"] for task in tasks}
     assert nodes == {provider.node_id for provider in providers}
 
 
@@ -130,11 +136,11 @@ def test_a_cancelled_task_stops_on_the_node_and_frees_it(tmp_path: Path, stack: 
     server = stack.enter_context(ServerProcess(tmp_path))
     stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     client = server.client()
-    whole = client.get("/v1/nodes")["nodes"][0]["cores"]
-    everything = {"requirements": {"cores": whole}}
-    endless = client.submit(SLOW.format(seconds=600), **everything)
+    all_cores = client.get("/v1/nodes")["nodes"][0]["cores"]
+    whole_node = {"requirements": {"cores": all_cores}}
+    endless = client.submit(SLOW.format(seconds=600), **whole_node)
     await_true(lambda: "begun" in client.log(endless), "the code runs")
-    following = client.submit("print('my turn')", **everything)
+    following = client.submit("print('my turn')", **whole_node)
     waiting = await_true(lambda: client.task(following)["waiting"], "the reason is known")
     assert "in use" in waiting["sentence"]
     assert client.post(f"/v1/tasks/{endless}/cancel", {})["state"] == "cancelled"
@@ -150,11 +156,11 @@ def test_a_killed_database_comes_back_without_a_restart(tmp_path: Path, stack: E
     (pid_file,) = (tmp_path / "server" / "postgres").rglob("postmaster.pid")
     os.kill(int(pid_file.read_text().split()[0]), signal.SIGKILL)
 
-    answer = client.call("GET", "/v1/tasks")
-    assert answer.status in (200, 503), "away, or back already; never a 500"
+    response = client.call("GET", "/v1/tasks")
+    assert response.status in (200, 503), "away, or back already; never a 500"
     await_true(lambda: client.call("GET", "/readyz").status == 200, "the server is ready again")
     assert client.finished(task_id)["state"] == "succeeded"
-    assert [each["state"] for each in client.task(task_id)["attempts"]] == ["succeeded"]
+    assert [attempt["state"] for attempt in client.task(task_id)["attempts"]] == ["succeeded"]
     provider.stop()
     server.stop()
     check_truth(tmp_path)

@@ -51,14 +51,14 @@ class Trip:
         self.slowly = slowly  # so that there is time to kill somebody before all has passed
         self.directory, self._stack, self.size = directory, stack, size
         self.file = directory / "in.bin"
-        there, back = hashlib.sha256(), hashlib.sha256()
+        sent_hash, returned_hash = hashlib.sha256(), hashlib.sha256()
         with self.file.open("wb") as file:
             for _ in range(size // MIB):
                 piece = os.urandom(MIB)
                 file.write(piece)
-                there.update(piece)
-                back.update(piece.translate(TURNED))
-        self.sha256, self.turned_sha256 = there.hexdigest(), back.hexdigest()
+                sent_hash.update(piece)
+                returned_hash.update(piece.translate(TURNED))
+        self.sha256, self.turned_sha256 = sent_hash.hexdigest(), returned_hash.hexdigest()
         self.memory = Memory()
         self.server = self.serve()
         self.api = self.server.client()
@@ -90,37 +90,37 @@ class Trip:
         self.server = self.serve(self.server.port)
         self.api = self.server.client()
 
-    def move(self, *words: object, is_killed: bool = False) -> dict[str, list[str]]:
+    def move(self, *arguments: object, is_killed: bool = False) -> dict[str, list[str]]:
         """A consumer's own process; where it is to be killed, that is when it says `half`."""
-        told: dict[str, list[str]] = {}
+        output: dict[str, list[str]] = {}
         environment = {**os.environ, "POTLUCK_TOKEN": self.server.token}
         command = [sys.executable, "-m", "tests.end_to_end.moving", self.server.url]
         with subprocess.Popen(
-            [*command, *map(str, words)], env=environment, stdout=subprocess.PIPE, text=True
+            [*command, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                name, *rest = line.split()
-                told[name] = rest
+                name, *values = line.split()
+                output[name] = values
                 if is_killed and name == "half":
                     self.memory.look(consumer=process.pid)
                     process.kill()
             process.wait(60)
         assert is_killed or process.returncode == 0
-        return told
+        return output
 
     def submit(self) -> str:
         blob = {"sha256": self.sha256, "size_bytes": self.size}
         spec = {"kind": "script", "filename": "turn.py", "source": TURN}
-        answer = self.api.post(
+        task = self.api.post(
             "/v1/tasks",
             {
                 "spec": {**spec, "files": [{"path": "data/in.bin", "blob": blob}]},
                 "requirements": {"disk_bytes": self.size + 16 * MIB},
             },
         )
-        assert "id" in answer, answer
-        return str(answer["id"])
+        assert "id" in task, task
+        return str(task["id"])
 
     def concluded(self) -> int:
         """How many ends the provider's journal tells of, since it was begun anew."""
@@ -137,11 +137,11 @@ class Trip:
 
     def arrived(self) -> dict[str, int]:
         """The parts of the output that the server has on its disk, and when each came."""
-        found = {}
+        arrival_times = {}
         for path in (self.directory / "server" / "blobs" / "uploads").glob("*/*"):
             with suppress(FileNotFoundError):
-                found[path.name] = path.stat().st_mtime_ns
-        return dict(sorted(found.items()))
+                arrival_times[path.name] = path.stat().st_mtime_ns
+        return dict(sorted(arrival_times.items()))
 
     def is_outbox_empty(self) -> bool:
         return not list((self.directory / "p" / "provider").glob("attempts/*/outbox/*/*"))
@@ -151,13 +151,15 @@ def carry(trip: Trip) -> None:
     """Up, in, out, and down, and everybody killed in the middle of his way."""
     bring_up(trip)
     task_id = trip.submit()
-    there = bring_in(trip)
+    received_bytes = bring_in(trip)
     bring_out(trip)
     task = trip.api.finished(task_id, 120)
     assert task["state"] == "succeeded", task
-    lost, won = task["attempts"]
-    assert (lost["reason"], won["reason"]) == ("node_restarted", "completed")
-    assert won["usage"]["input_bytes"] <= trip.size - there, "the rest, and not all of it again"
+    lost_attempt, won = task["attempts"]
+    assert (lost_attempt["reason"], won["reason"]) == ("node_restarted", "completed")
+    assert won["usage"]["input_bytes"] <= trip.size - received_bytes, (
+        "the rest, and not all of it again"
+    )
     assert won["usage"]["output_bytes"] == trip.size
     await_true(trip.is_outbox_empty, "the outbox is empty")
     trip.memory.look(provider=trip.provider.process.pid, server=trip.server.process.pid)
@@ -168,25 +170,25 @@ def bring_up(trip: Trip) -> None:
     """From the consumer to the server."""
     cut = trip.move("up", trip.file, trip.size // 2, is_killed=True)
     assert int(cut["half"][0]) < trip.size
-    again = trip.move("up", trip.file)
-    assert int(again["first"][0]) > int(cut["half"][0]) - 9 * MIB, "it went on where it was"
-    assert again["blob"] == [trip.sha256]
+    resumed = trip.move("up", trip.file)
+    assert int(resumed["first"][0]) > int(cut["half"][0]) - 9 * MIB, "it went on where it was"
+    assert resumed["blob"] == [trip.sha256]
 
 
 def bring_in(trip: Trip) -> int:
     """From the server to the provider. Answers how much was here when the provider was killed."""
     await_true(lambda: trip.here_bytes() > trip.size // 8, "a part is here")
     trip.kill_server()
-    there = trip.here_bytes()
-    assert there < trip.size // 2
+    received_bytes = trip.here_bytes()
+    assert received_bytes < trip.size // 2
     trip.restart_server()
-    await_true(lambda: trip.here_bytes() > there + trip.size // 8, "it goes on", 120)
+    await_true(lambda: trip.here_bytes() > received_bytes + trip.size // 8, "it goes on", 120)
     trip.kill_provider()
-    there = trip.here_bytes()
-    assert there < trip.size
+    received_bytes = trip.here_bytes()
+    assert received_bytes < trip.size
     assert trip.concluded() == 0
     trip.provider = trip.provide(trip.slowly)
-    return there
+    return received_bytes
 
 
 def bring_out(trip: Trip) -> None:
@@ -212,13 +214,13 @@ def bring_out(trip: Trip) -> None:
 
 def bring_down(trip: Trip, task_id: str) -> None:
     """From the server to the consumer."""
-    back = trip.directory / "back"
-    trip.move("down", back, task_id, trip.size // 2, is_killed=True)
-    again = trip.move("down", back, task_id)
-    assert int(again["first"][0]) > trip.size // 4, "it went on where it was"
-    with (back / "out.bin").open("rb") as file:
+    returned_file = trip.directory / "back"
+    trip.move("down", returned_file, task_id, trip.size // 2, is_killed=True)
+    resumed = trip.move("down", returned_file, task_id)
+    assert int(resumed["first"][0]) > trip.size // 4, "it went on where it was"
+    with (returned_file / "out.bin").open("rb") as file:
         assert hashlib.file_digest(file, "sha256").hexdigest() == trip.turned_sha256
-    trip.memory.peaks["consumer again"] = int(again["memory"][0])
+    trip.memory.peaks["consumer again"] = int(resumed["memory"][0])
 
 
 def test_64_mb_go_in_and_out_past_every_kill(tmp_path: Path, stack: ExitStack) -> None:

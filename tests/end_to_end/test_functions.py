@@ -49,19 +49,21 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 def keep(word: str) -> tuple[str, list[str], list[str]]:
     """Which sandbox it is, and what it finds in memory and on disk before it adds to both."""
     born = Path("/proc/1/stat").read_text().split()[21]
-    found = (born, list(KEPT), sorted(each.name for each in Path().glob("*.txt")))
+    process_state = (born, list(KEPT), sorted(path.name for path in Path().glob("*.txt")))
     KEPT.append(word)
     Path(f"{word}.txt").write_text(word)
-    return found
+    return process_state
 
 
 def test_two_accounts_with_the_same_code_never_meet(pool: Pool) -> None:
-    mine, theirs = (potluck.task(client=each)(keep) for each in (pool.own, pool.other))
+    own_keep, other_keep = (
+        potluck.task(client=account_client)(keep) for account_client in (pool.own, pool.other)
+    )
 
-    first = mine.submit("mine").result(60)
-    second = mine.submit("again").result(60)
-    foreign = theirs.submit("theirs").result(60)
-    last = mine.submit("last").result(60)
+    first = own_keep.submit("mine").result(60)
+    second = own_keep.submit("again").result(60)
+    foreign = other_keep.submit("theirs").result(60)
+    last = own_keep.submit("last").result(60)
 
     assert second == (first[0], ["mine"], ["mine.txt"]), "its own is warm"
     assert foreign[0] != first[0]
@@ -79,10 +81,10 @@ def loads_a_model(number: int) -> tuple[int, bool]:
 
 def test_a_load_is_paid_once_for_each_interpreter(pool: Pool) -> None:
     function = potluck.task(client=pool.own)(loads_a_model)
-    mapped = list(function.map(range(20)))
+    results = list(function.map(range(20)))
     called = [function.submit(number).result(60) for number in range(3)]
 
-    assert [number for number, _ in mapped] == list(range(20))
+    assert [number for number, _ in results] == list(range(20))
     assert [number for number, _ in called] == [0, 1, 2]
     assert sum(has_loaded for _, has_loaded in called) < 3, "not each of them"
 
@@ -94,14 +96,14 @@ def where() -> int:
 def test_what_is_warm_is_told_and_makes_way(pool: Pool) -> None:
     potluck.task(client=pool.own)(where).submit().result(60)
     warm = await_true(pool.warm_when_idle, "an interpreter is idle")
-    assert all(each.memory_bytes > 2**20 for each in warm)
+    assert all(interpreter.memory_bytes > 2**20 for interpreter in warm)
 
     task = pool.own.tasks.submit(TaskRequest(ScriptSpec("script.py", "print('hello')")))
-    ended = pool.own.tasks.wait(task.id)
+    ended_task = pool.own.tasks.wait(task.id)
 
-    assert ended.state is TaskState.SUCCEEDED
+    assert ended_task.state is TaskState.SUCCEEDED
     assert not set(_devices(warm)) & set(_devices(pool.status().warm))
 
 
 def _devices(warm: tuple[WarmNow, ...]) -> list[str]:
-    return [uuid for each in warm for uuid in each.devices]
+    return [uuid for interpreter in warm for uuid in interpreter.devices]

@@ -66,11 +66,13 @@ def test_every_operation_of_the_document_is_generated(generated: Generated) -> N
 
 def test_a_task_is_submitted_followed_and_fetched(generated: Generated, signed_in: Any) -> None:
     task = _submit(generated, signed_in)
-    followed = generated.api("follow_task").sync(task.id, client=signed_in)
-    done = await_true(lambda: _final(generated, signed_in, task.id), "it ends")
-    assert (done.state.value, done.exit_code) == ("succeeded", 0)
+    stream_text = generated.api("follow_task").sync(task.id, client=signed_in)
+    ended_task = await_true(lambda: _final(generated, signed_in, task.id), "it ends")
+    assert (ended_task.state.value, ended_task.exit_code) == ("succeeded", 0)
 
-    events = [json.loads(line[6:]) for line in followed.splitlines() if line.startswith("data: ")]
+    events = [
+        json.loads(line[6:]) for line in stream_text.splitlines() if line.startswith("data: ")
+    ]
     states = [event["task"]["state"] for event in events if event["event"] == "state"]
     assert states[-1] == "succeeded"
     log = generated.api("task_logs").sync(task.id, client=signed_in)
@@ -79,20 +81,20 @@ def test_a_task_is_submitted_followed_and_fetched(generated: Generated, signed_i
     files = generated.api("task_files").sync(task.id, client=signed_in)
     (file,) = files.files
     assert file.path == "count.txt"
-    found = generated.api("get_blob").sync(file.blob.sha256, client=signed_in)
-    assert found.payload.read() == b"4"
+    blob = generated.api("get_blob").sync(file.blob.sha256, client=signed_in)
+    assert blob.payload.read() == b"4"
 
 
 def test_known_content_is_not_sent_again(generated: Generated, signed_in: Any) -> None:
     me = generated.api("me")
     first = me.sync_detailed(client=signed_in)
-    again = me.sync_detailed(client=signed_in, if_none_match=first.headers["ETag"])
-    assert (first.status_code, again.status_code, again.parsed) == (200, 304, None)
+    repeated = me.sync_detailed(client=signed_in, if_none_match=first.headers["ETag"])
+    assert (first.status_code, repeated.status_code, repeated.parsed) == (200, 304, None)
 
 
 def test_what_goes_wrong_is_a_problem_with_a_code(generated: Generated, signed_in: Any) -> None:
-    nothing = "task_01jd0000000000000000000000"
-    problem = generated.api("get_task").sync(nothing, client=signed_in)
+    unknown_id = "task_01jd0000000000000000000000"
+    problem = generated.api("get_task").sync(unknown_id, client=signed_in)
     assert isinstance(problem, generated.model("Problem"))
     assert (problem.status, problem.code) == (404, "not_found")
 
@@ -107,15 +109,15 @@ def _submit(generated: Generated, client: Any) -> Any:
     )
     submit = generated.api("submit_task")
     first = submit.sync(client=client, body=request, idempotency_key="generated-1")
-    again = submit.sync(client=client, body=request, idempotency_key="generated-1")
-    assert (first.state.value, again.id) == ("queued", first.id)
+    repeated = submit.sync(client=client, body=request, idempotency_key="generated-1")
+    assert (first.state.value, repeated.id) == ("queued", first.id)
     return first
 
 
 def _uploaded(generated: Generated, client: Any) -> Any:
     blob = generated.model("BlobRef")(hashlib.sha256(WORDS).hexdigest(), len(WORDS))
-    begin = generated.model("BeginUpload")(blob=blob)
-    upload = generated.api("begin_upload").sync(client=client, body=begin)
+    begin_upload = generated.model("BeginUpload")(blob=blob)
+    upload = generated.api("begin_upload").sync(client=client, body=begin_upload)
     part = generated.types.File(payload=io.BytesIO(WORDS))
     generated.api("put_part").sync(upload.upload_id, "0", client=client, body=part)
     finished = generated.api("finish_upload").sync(upload.upload_id, client=client)

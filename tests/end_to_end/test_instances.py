@@ -44,13 +44,16 @@ def test_what_happens_on_one_instance_is_told_on_the_other(
         second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
         receiver = stack.enter_context(hooked())
         patient = Patience(silence_seconds=60.0)
-        here, there = Potluck(first.url, first.token), Potluck(second.url, first.token, patient)
-        there.webhooks.add(receiver.url, kinds=[EventKind.TASK_QUEUED])
-        stream = iter(there.events.follow("0"))
+        first_client, second_client = (
+            Potluck(first.url, first.token),
+            Potluck(second.url, first.token, patient),
+        )
+        second_client.webhooks.add(receiver.url, kinds=[EventKind.TASK_QUEUED])
+        stream = iter(second_client.events.follow("0"))
         for _ in range(2):
-            task = here.tasks.submit(TaskRequest(ScriptSpec("s.py", "print(1)")))
-            told = next(stream)
-            assert isinstance(told, EventView) and told.task_id == task.id
+            task = first_client.tasks.submit(TaskRequest(ScriptSpec("s.py", "print(1)")))
+            event = next(stream)
+            assert isinstance(event, EventView) and event.task_id == task.id
         await_true(lambda: len(receiver.got) == 2, "the webhook is told too")
 
 

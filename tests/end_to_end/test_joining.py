@@ -36,7 +36,7 @@ def test_two_commands_from_nothing_to_a_first_result(tmp_path: Path) -> None:
         assert installed.returncode == 0, installed.stderr
         command = [python.with_name("potluck"), "run", "--server", server.url]
         command += ["--ca-fingerprint", server.first["ca_fingerprint"], "--template", "hello"]
-        told = subprocess.run(
+        process = subprocess.run(
             command,
             env={
                 "HOME": str(home),
@@ -49,7 +49,7 @@ def test_two_commands_from_nothing_to_a_first_result(tmp_path: Path) -> None:
             text=True,
             timeout=60,
         )
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("Hello, world!\nThis is Python 3.")
-    for words in ("Made the wallet 0x", f"Signed in to {server.url}", "hello succeeded"):
-        assert words in told.stderr
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("Hello, world!\nThis is Python 3.")
+    for text in ("Made the wallet 0x", f"Signed in to {server.url}", "hello succeeded"):
+        assert text in process.stderr

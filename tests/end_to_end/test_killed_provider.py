@@ -51,9 +51,9 @@ def test_docker(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_engine(name: str, tmp_path: Path) -> None:
     """gVisor has no sockets of the host without an option, so nothing is prepared there."""
-    lasting = [each for each in LASTING if (each, name) != ("preparing", "docker+runsc")]
+    moments = [moment for moment in LASTING if (moment, name) != ("preparing", "docker+runsc")]
     with starting(name) as engine, opened(tmp_path, engine) as pool:
-        kill_at([*lasting, "collecting"], pool)
+        kill_at([*moments, "collecting"], pool)
         kill_at(["before the start"], pool)
 
 

@@ -144,8 +144,8 @@ def go_through(scene: Scene) -> None:
     for part in (1, 2):
         await_true(lambda: scene.partial_bytes() > part * size // 4, "a part is there", 60)  # noqa: B023
         provider.kill()
-        left = scene.partial_bytes()
-        assert 0 < left < size
+        partial_bytes = scene.partial_bytes()
+        assert 0 < partial_bytes < size
         assert not list((scene.top / "p" / "provider" / "volumes").glob(f"*/{'?' * 64}"))
         provider = scene.provide(scene.bandwidth if part == 1 else "1 GB")
     # The server, while the node fetches; with so much bandwidth that may be over, too.
@@ -156,14 +156,14 @@ def go_through(scene: Scene) -> None:
     pieces = scene.client().tasks.logs(task_id).pieces
     assert b"".join(piece.data for piece in pieces).decode().split("\n")[:-1] == scene.sum_of_tree()
     usage = task.attempts[-1].usage
-    assert usage is not None and usage.input_bytes <= size - left + 5 * MIB, "it resumed"
+    assert usage is not None and usage.input_bytes <= size - partial_bytes + 5 * MIB, "it resumed"
     # After one more kill the complete tree is there, and nothing is fetched.
     provider.kill()
     scene.provide()
-    again = scene.client().tasks.wait(
+    second_task = scene.client().tasks.wait(
         scene.client().tasks.submit(TaskRequest(ScriptSpec("h.py", HASH), requirements=needs)).id
     )
-    usage = again.attempts[-1].usage
+    usage = second_task.attempts[-1].usage
     assert usage is not None and usage.input_bytes == 0
 
 

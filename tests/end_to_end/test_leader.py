@@ -42,18 +42,18 @@ class Row:
 
     @property
     def term(self) -> int:
-        found: int = self.ask("SELECT term FROM leader")
-        return found
+        term: int = self.ask("SELECT term FROM leader")
+        return term
 
     @contextmanager
     def held(self, statement: str) -> Iterator[None]:
         """Rows that somebody else has locked for a while."""
-        held = self._loop.run_until_complete(asyncpg.connect(self._url))
+        lock_connection = self._loop.run_until_complete(asyncpg.connect(self._url))
         try:
-            self._loop.run_until_complete(held.execute(f"BEGIN; {statement}"))
+            self._loop.run_until_complete(lock_connection.execute(f"BEGIN; {statement}"))
             yield
         finally:
-            self._loop.run_until_complete(held.close())
+            self._loop.run_until_complete(lock_connection.close())
 
     def check(self) -> None:
         """Every invariant holds."""
@@ -66,11 +66,11 @@ class Row:
 
 @pytest.fixture
 def row(database_url: str) -> Iterator[Row]:
-    made = Row(database_url)
+    leader_row = Row(database_url)
     try:
-        yield made
+        yield leader_row
     finally:
-        made.close()
+        leader_row.close()
 
 
 @pytest.fixture
@@ -118,18 +118,18 @@ def test_a_leader_that_stops_midway_blocks_no_request(
         stack.enter_context(ProviderProcess(tmp_path / "p1", second, **FAST_PROVIDER))
         client = second.client()
         with row.held("SELECT FROM nodes FOR UPDATE"):
-            caught = client.submit("print('caught in the middle')")
+            stuck_task = client.submit("print('caught in the middle')")
             await_true(lambda: row.ask(_WAITING_TO_ASSIGN), "the leader is about to assign it")
             term, began = row.term, time.monotonic()
             first.process.send_signal(signal.SIGSTOP)
         try:
             assert taken_over(row, term, began) <= MOST_SECONDS
-            assert client.finished(caught)["state"] == "succeeded"
+            assert client.finished(stuck_task)["state"] == "succeeded"
             led = terms_led(first)
         finally:
             first.process.send_signal(signal.SIGCONT)
         later = [client.submit("print('afterwards')") for _ in range(3)]
-        assert {client.finished(each)["state"] for each in later} == {"succeeded"}
+        assert {client.finished(task_id)["state"] for task_id in later} == {"succeeded"}
         await_true(lambda: _has_stood_by(first), "it has noticed")
         assert (row.term, terms_led(first)) == (term + 1, led)
         assert row.ask("SELECT count(*) FROM attempts") == 4
@@ -161,12 +161,12 @@ def test_a_leader_behind_a_cut_network_is_followed_within_five_seconds(
         stack.enter_context(ProviderProcess(tmp_path / "p1", second, **FAST_PROVIDER))
         client = second.client()
         with row.held("SELECT FROM nodes FOR UPDATE"):
-            caught = client.submit("print('caught in the middle')")
+            stuck_task = client.submit("print('caught in the middle')")
             await_true(lambda: row.ask(_WAITING_TO_ASSIGN), "the leader is about to assign it")
             term, began = row.term, time.monotonic()
             cable.cut()
         assert taken_over(row, term, began) <= MOST_SECONDS
-        assert client.finished(caught)["state"] == "succeeded"
+        assert client.finished(stuck_task)["state"] == "succeeded"
         cable.mend()
         await_true(lambda: _has_stood_by(first), "it has noticed", 60)
         assert row.term == term + 1
@@ -184,9 +184,9 @@ def _through(
     (socket_path,) = Path(folder).glob(".s.PGSQL.*[0-9]")
     database_port = stack.enter_context(forwarder(cable.address, str(socket_path)))
     redis_port = stack.enter_context(forwarder(cable.address, redis.path))
-    who, where = database.netloc.rpartition("@")[0], f"{cable.address}:{database_port}"
+    credentials, location = database.netloc.rpartition("@")[0], f"{cable.address}:{database_port}"
     return {
-        "POTLUCK_DATABASE_URL": f"postgresql://{who}@{where}{database.path}?sslmode=disable",
+        "POTLUCK_DATABASE_URL": f"postgresql://{credentials}@{location}{database.path}?sslmode=disable",
         "POTLUCK_REDIS_URL": f"redis://{cable.address}:{redis_port}/0",
     }
 

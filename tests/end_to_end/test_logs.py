@@ -32,7 +32,7 @@ class LoggedPool:
             part, self.directory / "box" / "provider.log"
         )
         entries = [json.loads(line) for line in path.read_text().splitlines() if line[:1] == "{"]
-        return [each for each in entries if having.items() <= each.items()]
+        return [entry for entry in entries if having.items() <= entry.items()]
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +45,11 @@ def test_a_task_is_found_by_its_id_in_every_log(pool: LoggedPool) -> None:
     """Its request leads to its id, and its id to its attempt."""
     client = pool.server.client()
     body = {"spec": {"kind": "script", "filename": "hello.py", "source": "print(1)"}}
-    answer = client.call(
+    response = client.call(
         "POST", "/v1/tasks", json.dumps(body).encode(), X_Request_Id="from-the-client.7"
     )
-    assert answer.headers["X-Request-Id"] == "from-the-client.7"
-    task_id = answer.json()["id"]
+    assert response.headers["X-Request-Id"] == "from-the-client.7"
+    task_id = response.json()["id"]
     client.finished(task_id)
     (submitted,) = pool.lines("server", request_id="from-the-client.7")
     assert (submitted["event"], submitted["task_id"]) == ("task submitted", task_id)
@@ -63,29 +63,31 @@ def test_a_task_is_found_by_its_id_in_every_log(pool: LoggedPool) -> None:
     assert len(attempts) == 1
 
 
-@pytest.mark.parametrize("given", ["", "with spaces", "x" * 65, 'quo"te', "ümlaut"])
-def test_an_id_that_is_not_a_plain_word_is_replaced(pool: LoggedPool, given: str) -> None:
-    text = given.encode().decode("latin-1")
-    answer = pool.server.client("").call("GET", "/healthz", X_Request_Id=text)
-    request_id = answer.headers["X-Request-Id"]
-    assert request_id != given and len(request_id) == 16
+@pytest.mark.parametrize("given_id", ["", "with spaces", "x" * 65, 'quo"te', "ümlaut"])
+def test_an_id_that_is_not_a_plain_word_is_replaced(pool: LoggedPool, given_id: str) -> None:
+    text = given_id.encode().decode("latin-1")
+    response = pool.server.client("").call("GET", "/healthz", X_Request_Id=text)
+    request_id = response.headers["X-Request-Id"]
+    assert request_id != given_id and len(request_id) == 16
 
 
 def test_an_error_is_logged_once_with_its_request_and_is_counted(pool: LoggedPool) -> None:
     client = pool.server.client()
     execute(pool.url, "ALTER TABLE invites RENAME TO hidden_invites")
     try:
-        answers = [client.call("GET", "/v1/invites", X_Request_Id=f"failing-{n}") for n in range(3)]
+        responses = [
+            client.call("GET", "/v1/invites", X_Request_Id=f"failing-{n}") for n in range(3)
+        ]
     finally:
         execute(pool.url, "ALTER TABLE hidden_invites RENAME TO invites")
-    assert {answer.status for answer in answers} == {500}
-    assert "(request failing-0)" in answers[0].json()["detail"]
+    assert {response.status for response in responses} == {500}
+    assert "(request failing-0)" in responses[0].json()["detail"]
     (line,) = pool.lines("server", request_id="failing-0")
     assert line["event"] == "request failed" and "UndefinedTableError" in line["exception"]
 
     def counted() -> list[dict[str, Any]]:
         groups = client.get("/v1/errors")["errors"]
-        return [each for each in groups if each["kind"] == "UndefinedTableError"]
+        return [group for group in groups if group["kind"] == "UndefinedTableError"]
 
     await_true(lambda: counted() and counted()[0]["occurrences"] == 3, "all three are counted")
     (group,) = counted()

@@ -75,43 +75,43 @@ def test_ten_thousand_items_come_back_in_order(client: Potluck) -> None:
 
 
 def test_one_bad_item_fails_alone(client: Potluck) -> None:
-    found = list(inverse.using(client=client).map([1, 0, 2], return_exceptions=True))
-    assert [found[0], found[2]] == [1.0, 0.5]
-    error = found[1]
+    results = list(inverse.using(client=client).map([1, 0, 2], return_exceptions=True))
+    assert [results[0], results[2]] == [1.0, 0.5]
+    error = results[1]
     assert isinstance(error, RemoteError) and error.type_name == "ZeroDivisionError"
     assert "return 1 / x" in error.traceback or "in inverse" in error.traceback
 
 
 def test_an_item_that_takes_too_long_says_so(client: Potluck) -> None:
-    found = list(sleeps.using(client=client).map([0, 30, 0], return_exceptions=True))
-    assert [found[0], found[2]] == [0, 0]
-    assert isinstance(found[1], TaskFailed) and "it ran longer than its 1 s" in str(found[1])
+    results = list(sleeps.using(client=client).map([0, 30, 0], return_exceptions=True))
+    assert [results[0], results[2]] == [0, 0]
+    assert isinstance(results[1], TaskFailed) and "it ran longer than its 1 s" in str(results[1])
 
 
 def test_loaded_state_stays_for_the_next_item(client: Potluck) -> None:
-    far = loads.using(client=client)
-    counts = list(far.map(range(50)))
+    remote = loads.using(client=client)
+    counts = list(remote.map(range(50)))
     assert len(set(counts)) > 1, "several items met the same interpreter"
-    assert far.submit(0).result(60) > 1, "and so did a call"
+    assert remote.submit(0).result(60) > 1, "and so did a call"
 
 
 def test_large_values_go_both_ways(client: Potluck) -> None:
-    far = echo.using(client=client)
+    remote = echo.using(client=client)
     large = os.urandom(2_000_000)
-    digest, back = far.submit(large).result(60)
-    assert back == large and digest == hashlib.sha256(large).hexdigest()
-    several = [os.urandom(200_000) for _ in range(5)]
-    assert [data for _, data in far.map(several)] == several
+    digest, returned = remote.submit(large).result(60)
+    assert returned == large and digest == hashlib.sha256(large).hexdigest()
+    chunks = [os.urandom(200_000) for _ in range(5)]
+    assert [data for _, data in remote.map(chunks)] == chunks
 
 
 def test_folder_files_and_secrets_are_there(client: Potluck, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "beside.py").write_text("WORD = 'beside'\n")
     (tmp_path / "file").write_text("given")
-    far = reads.using(
+    remote = reads.using(
         client=client,
         folder=tmp_path / "folder",
         file={"given.txt": tmp_path / "file"},
         secret={"TOKEN": "kept to ourselves"},
     )
-    assert far.submit().result(60) == ["beside", "given", "kept to ourselves"]
+    assert remote.submit().result(60) == ["beside", "given", "kept to ourselves"]

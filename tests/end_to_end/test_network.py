@@ -75,9 +75,11 @@ def waits_for_network(client: Api, task_id: str) -> str:
     """The sentence about the nodes that do not allow its network."""
 
     def look() -> str:
-        told = client.get(f"/v1/tasks/{task_id}/explain")
-        found = [each for each in told.get("refusals", []) if each["code"] == "network"]
-        return str(found[0]["sentence"]) if found and told["state"] == "queued" else ""
+        explanation = client.get(f"/v1/tasks/{task_id}/explain")
+        refusals = [
+            refusal for refusal in explanation.get("refusals", []) if refusal["code"] == "network"
+        ]
+        return str(refusals[0]["sentence"]) if refusals and explanation["state"] == "queued" else ""
 
     await_true(lambda: bool(look()), f"{task_id} waits for network", 10)
     return look()
@@ -109,8 +111,8 @@ def test_a_stranger_waits_until_the_owner_allows_it(
 ) -> None:
     stranger = server.client(server.sign_in(Wallet("needs the network")))
     task_id = stranger.submit(QUIET, **needing("ours"))
-    asked = stranger.get(f"/v1/tasks/{task_id}")["requirements"]
-    assert asked["network"] == ["git.ours.net"], "the server expands its own presets"
+    requirements = stranger.get(f"/v1/tasks/{task_id}")["requirements"]
+    assert requirements["network"] == ["git.ours.net"], "the server expands its own presets"
 
     assert "--network" in waits_for_network(stranger, task_id)
     spec = {"kind": "script", "filename": "a.py", "source": QUIET}
@@ -118,8 +120,8 @@ def test_a_stranger_waits_until_the_owner_allows_it(
     assert "network" in json.dumps(estimate["refusals"]), estimate
     own = server.client().post("/v1/tasks/estimate", {"spec": spec, **needing("ours")})
     assert not own["refusals"], "the owner's own tasks may reach it"
-    explained = json.dumps(server.client().get(f"/v1/nodes/{machine.node_id}/explain"))
-    assert "needs network that its owner does not allow" in explained
+    explanation = json.dumps(server.client().get(f"/v1/nodes/{machine.node_id}/explain"))
+    assert "needs network that its owner does not allow" in explanation
     machine.command("set", "network=git.ours.net,pypi", "network_per_task=20GB")
     finished = stranger.finished(task_id)
     assert finished["state"] == "succeeded" and stranger.log(task_id) == "proxy\n"

@@ -45,15 +45,15 @@ def test_the_program_that_runs_tasks_never_held_the_wallets_key(
         assert server.client().finished(task_id)["state"] == "succeeded"
         place = Path(f"/proc/{provider.process.pid}")
         variables = (place / "environ").read_bytes()
-        opened = [str(each.readlink()) for each in (place / "fd").iterdir()]
-        found = _in_memory(place, secret, secret.hex().encode(), secret.hex().upper().encode())
+        opened = [str(path.readlink()) for path in (place / "fd").iterdir()]
+        matches = _in_memory(place, secret, secret.hex().encode(), secret.hex().upper().encode())
         own_key = bytes.fromhex((tmp_path / "provider" / "node-key").read_text())
         assert _in_memory(place, own_key), "the search finds what is there"
     assert b"POTLUCK_WALLET" not in variables and secret.hex().encode() not in variables
     assert not [name for name in opened if "wallet" in name]
-    assert not found
-    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert kept and not [path for path in kept if secret.hex().encode() in path.read_bytes()]
+    assert not matches
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files and not [path for path in files if secret.hex().encode() in path.read_bytes()]
 
 
 def _in_memory(place: Path, *needles: bytes) -> bool:
@@ -78,9 +78,9 @@ class Machine:
     """A provider's conversation with the real server, and what its owner hears."""
 
     def __init__(
-        self, link: NodeServerClient, watch: DeviceWatch, said: list[Announcement]
+        self, link: NodeServerClient, watch: DeviceWatch, announcements: list[Announcement]
     ) -> None:
-        self.link, self.watch, self.said = link, watch, said
+        self.link, self.watch, self.said = link, watch, announcements
 
     async def until(self, announcement: Announcement) -> None:
         async with asyncio.timeout(30):
@@ -94,23 +94,23 @@ async def machine(server: ServerProcess, name: str, beats: bool = True) -> Async
     api = server.client(server.sign_in(wallet))
     api.put(routes.CHOOSE_ROLES.path, {"roles": ["provider"]})
     assert "id" in wallet.authorise(server.url, server.sign_in(wallet), key)
-    said: list[Announcement] = []
+    announcements: list[Announcement] = []
     settings = settings_for(server.url, Path("/nonexistent"))
     async with open_node_client(
-        settings, NodeKey(key.key), lambda: REGISTRATION, said.append, lambda _: None
+        settings, NodeKey(key.key), lambda: REGISTRATION, announcements.append, lambda _: None
     ) as link:
-        registered = await link.register()
-        watch = DeviceWatch(link, FOUND, said.append)
-        watch.note(registered.unbound)
-        beating = beat_forever(link, saying(tuple), lambda _: True, watch.hear, 0.05, Pulse())
-        duties = [beating, watch.run()]
+        registration = await link.register()
+        watch = DeviceWatch(link, FOUND, announcements.append)
+        watch.note(registration.unbound)
+        heartbeats = beat_forever(link, saying(tuple), lambda _: True, watch.hear, 0.05, Pulse())
+        duties = [heartbeats, watch.run()]
         if not beats:
             for duty in duties:
                 duty.close()
-            yield Machine(link, watch, said)
+            yield Machine(link, watch, announcements)
             return
         async with during(_all(duties)):
-            yield Machine(link, watch, said)
+            yield Machine(link, watch, announcements)
 
 
 async def _all(duties: list[Any]) -> None:

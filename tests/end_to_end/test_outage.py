@@ -43,20 +43,20 @@ class Node(PotluckProcess):
 
     def hear(self, event: str, count: int = 1) -> list[dict[str, Any]]:
         """The next so many of this kind."""
-        found: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         assert self.process.stdout is not None
-        while len(found) < count:
+        while len(events) < count:
             line = self.process.stdout.readline()
             assert line, f"it ended without {event}"
             said = json.loads(line)
             if said.get("event") == event:
-                found.append(said)
-        return found
+                events.append(said)
+        return events
 
     def spools(self) -> dict[str, int]:
         """The size of every log that the server may lack, by attempt."""
-        kept = attempts_directory(self.data, self.url).glob("*.log")
-        return {path.stem: path.stat().st_size for path in kept}
+        log_files = attempts_directory(self.data, self.url).glob("*.log")
+        return {path.stem: path.stat().st_size for path in log_files}
 
     def has_let_go(self) -> bool:
         """No process, no log, no lease, and nothing in the sandbox's directory."""
@@ -106,7 +106,7 @@ def begun(server: ServerProcess, *sources: str, **changes: Any) -> list[str]:
     client = server.client()
     limits = {"log_bytes": LOG_BYTES, **changes}
     tasks = [client.submit(source, limits=limits) for source in sources]
-    await_true(lambda: all("begun" in client.log(each) for each in tasks), "the code runs")
+    await_true(lambda: all("begun" in client.log(task_id) for task_id in tasks), "the code runs")
     return tasks
 
 
@@ -117,12 +117,16 @@ def is_alive(process: psutil.Process) -> bool:
 def lost(server: ServerProcess, *tasks: str) -> None:
     client = server.client()
     await_true(
-        lambda: {client.task(each)["state"] for each in tasks} == {"queued"}, "given up for lost"
+        lambda: {client.task(task_id)["state"] for task_id in tasks} == {"queued"},
+        "given up for lost",
     )
 
 
 def ends(server: ServerProcess, task_id: str) -> list[tuple[str, str | None]]:
-    return [(each["state"], each["reason"]) for each in server.client().task(task_id)["attempts"]]
+    return [
+        (attempt["state"], attempt["reason"])
+        for attempt in server.client().task(task_id)["attempts"]
+    ]
 
 
 def test_attempts_that_ended_during_the_outage_are_readopted(
@@ -176,14 +180,15 @@ def test_the_shorter_limit_of_a_silence_stops_by_the_nodes_own_clock(
     (impatient,) = begun(server, ENDLESS, stop_after_silence_seconds=0.7)
     (patient,) = begun(server, ENDLESS)
     line.cut()
-    stopped = [each["task_id"] for each in node.hear("attempt_stopped", 2)]
+    stopped = [event["task_id"] for event in node.hear("attempt_stopped", 2)]
     assert stopped == [impatient, patient]
     assert psutil.Process(node.process.pid).children() == [], "stopped while nobody answers"
 
     line.mend()
     tasks = (impatient, patient)
     await_true(
-        lambda: all(("lost", "silence") in ends(server, each) for each in tasks), "both say why"
+        lambda: all(("lost", "silence") in ends(server, task_id) for task_id in tasks),
+        "both say why",
     )
 
 
@@ -205,19 +210,19 @@ def test_a_node_that_is_restarted_during_the_outage_gives_all_it_had(
     fast = {"POTLUCK_PROVIDER_STOP_GRACE_SECONDS": "0.3"}
     node = stack.enter_context(Node(tmp_path, line.url, **fast))
     short, endless = begun(server, SHORT, ENDLESS)
-    below = psutil.Process(node.process.pid).children(recursive=True)
+    children = psutil.Process(node.process.pid).children(recursive=True)
     line.cut()
     node.hear("attempt_finished")
     lost(server, short, endless)
     end(node)
-    await_true(lambda: not any(map(is_alive, below)), "nothing outlives it")
+    await_true(lambda: not any(map(is_alive, children)), "nothing outlives it")
     with pytest.raises(AssertionError, match="server_unreachable"):
         Node(tmp_path, line.url)
     assert node.holds() == 2, "a start in vain loses nothing"
 
     line.mend()
-    again = stack.enter_context(Node(tmp_path, line.url))
-    assert again.first["node_id"] == node.first["node_id"]
+    restarted_node = stack.enter_context(Node(tmp_path, line.url))
+    assert restarted_node.first["node_id"] == node.first["node_id"]
     assert server.client().finished(short)["state"] == "succeeded"
     assert ends(server, short) == [("succeeded", "completed")], "what had ended keeps its outcome"
     await_true(lambda: ends(server, endless)[0] == ("lost", reason), "and what had not, its reason")

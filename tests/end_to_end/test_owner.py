@@ -58,8 +58,8 @@ class Machine:
 
     def __init__(self, directory: Path, server: ServerProcess, name: str = "machine") -> None:
         self.data = directory / "provider"
-        named = {"POTLUCK_PROVIDER_NAME": name}
-        self.process = ProviderProcess(directory, server, **QUICK, **named)
+        name_setting = {"POTLUCK_PROVIDER_NAME": name}
+        self.process = ProviderProcess(directory, server, **QUICK, **name_setting)
         self.node_id = self.process.node_id
         self.client = server.client()
 
@@ -91,24 +91,24 @@ class Machine:
         with self.process.process as process:
             return process.wait(20)
 
-    def command(self, *words: str) -> Any:
+    def command(self, *arguments: str) -> Any:
         """`potluck provider …`, and what it says as JSON."""
-        done = subprocess.run(
-            potluck("provider", *words, "--data-dir", self.data.parent, "--json"),
+        process = subprocess.run(
+            potluck("provider", *arguments, "--data-dir", self.data.parent, "--json"),
             capture_output=True,
             check=False,
             timeout=60,
         )
-        assert done.returncode == 0, (done.stdout, done.stderr)
-        return json.loads(done.stdout.splitlines()[-1])
+        assert process.returncode == 0, (process.stdout, process.stderr)
+        return json.loads(process.stdout.splitlines()[-1])
 
     def waits_because(self, task_id: str, code: str) -> None:
         """The scheduler says so itself, of a task that waits."""
 
         def look() -> bool:
-            told = self.client.get(f"/v1/tasks/{task_id}/explain")
-            return told["state"] == "queued" and code in [
-                each["code"] for each in told.get("refusals", [])
+            explanation = self.client.get(f"/v1/tasks/{task_id}/explain")
+            return explanation["state"] == "queued" and code in [
+                refusal["code"] for refusal in explanation.get("refusals", [])
             ]
 
         await_true(look, f"{task_id} waits because of {code}", 10)
@@ -157,8 +157,8 @@ def test_a_pause_lets_what_runs_go_on_and_nothing_new_begin(machine: Machine) ->
 
 def test_a_remote_pause_holds_before_the_node_fetches_it(machine: Machine) -> None:
     client = machine.client
-    answer = client.call("PATCH", f"/v1/nodes/{machine.node_id}/terms", b'{"is_paused":true}')
-    assert (answer.status, answer.json()["devices"][0]["availability"]) == (202, "paused")
+    response = client.call("PATCH", f"/v1/nodes/{machine.node_id}/terms", b'{"is_paused":true}')
+    assert (response.status, response.json()["devices"][0]["availability"]) == (202, "paused")
     waiting = client.submit(HELLO)
     await_true(lambda: not machine.node.get("wishes"), "the node says that it is done", 5)
     assert "paused = true" in terms_file(machine.data).read_text()
@@ -228,8 +228,8 @@ def test_limits_keep_out_what_does_not_fit(
 
 def test_owners_run_their_own_tasks_whatever_their_lists_say(machine: Machine) -> None:
     machine.change(deny=(ServerProcess.wallet.address,), allow=("0x" + "12" * 20,))
-    mine = machine.client.submit(HELLO)
-    assert machine.client.finished(mine)["state"] == "succeeded"
+    own_task = machine.client.submit(HELLO)
+    assert machine.client.finished(own_task)["state"] == "succeeded"
     machine.change(deny=None, allow=None)
 
 
@@ -264,17 +264,17 @@ def test_a_device_that_is_wanted_back_sends_its_task_elsewhere(
         task_id = client.submit(POLITE.format(seconds=4))
         await_true(lambda: "begun" in client.log(task_id), "it runs here: the other is paused")
         machine.change(is_paused=True)
-        answers = list(ask(machine.data, Reclaim()))
-        assert answers[-1] == InEffect()
-        assert "running" not in [each.phase for each in machine.status().attempts]
+        responses = list(ask(machine.data, Reclaim()))
+        assert responses[-1] == InEffect()
+        assert "running" not in [attempt.phase for attempt in machine.status().attempts]
         other.change(is_paused=None)
         finished = client.finished(task_id)
     assert finished["state"] == "succeeded"
     first, second = finished["attempts"]
     assert (first["reason"], first["node_id"]) == ("reclaimed", machine.node_id)
     assert second["node_id"] == other.node_id
-    said = client.get(f"/v1/tasks/{task_id}/logs?attempt=1")
-    assert "asked to end" in _text(said) and "ended by itself" in _text(said)
+    log_page = client.get(f"/v1/tasks/{task_id}/logs?attempt=1")
+    assert "asked to end" in _text(log_page) and "ended by itself" in _text(log_page)
 
 
 def test_an_order_from_elsewhere_takes_the_device_back(machine: Machine) -> None:
@@ -330,14 +330,14 @@ async def test_leaving_removes_everything(
         machine.change(price_micro_per_hour=7)
         assert machine.node_id in _node_keys(machine)
         if is_running:
-            answers = list(ask(machine.data, Leave()))
-            assert answers[-1] == InEffect()
+            responses = list(ask(machine.data, Leave()))
+            assert responses[-1] == InEffect()
             assert machine.ended() == 0
         else:
             machine.process.stop()
             await leave_for_good(machine.data, server.url)
-    left = {path.name for path in machine.data.iterdir()}
-    assert not left & {"node-key", "control", "wishes.json", "environments"}
+    left_names = {path.name for path in machine.data.iterdir()}
+    assert not left_names & {"node-key", "control", "wishes.json", "environments"}
     assert not list((machine.data / "attempts").glob("*"))
     assert not list((machine.data / "delegations").glob("*"))
     assert "price" in terms_file(machine.data).read_text(), "the owner's own file stays"
@@ -346,8 +346,8 @@ async def test_leaving_removes_everything(
 
 
 def _node_keys(machine: Machine) -> list[str]:
-    return [each["node_id"] for each in machine.client.get("/v1/me/node-keys")["node_keys"]]
+    return [node_key["node_id"] for node_key in machine.client.get("/v1/me/node-keys")["node_keys"]]
 
 
-def _text(answer: Any) -> str:
-    return b"".join(base64.b64decode(each["data"]) for each in answer["pieces"]).decode()
+def _text(page: Any) -> str:
+    return b"".join(base64.b64decode(piece["data"]) for piece in page["pieces"]).decode()

@@ -46,13 +46,13 @@ def logged(server: ServerProcess, part: str) -> list[str]:
 def test_every_part_is_public_without_secrets(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(ServerProcess(tmp_path, 0, **OFTEN))
     await_ill(server)
-    answer = server.client("").call("GET", "/readyz")
-    seen = answer.json()
-    assert (answer.status, seen["status"], {*seen["parts"]}) == (200, "ok", PARTS)
-    assert seen["leader"] == seen["instance"] and len(seen["instance"]) == 16
-    assert seen["free_gib"] >= 1 and abs(seen["clock_skew_seconds"]) < 1
+    response = server.client("").call("GET", "/readyz")
+    readiness = response.json()
+    assert (response.status, readiness["status"], {*readiness["parts"]}) == (200, "ok", PARTS)
+    assert readiness["leader"] == readiness["instance"] and len(readiness["instance"]) == 16
+    assert readiness["free_gib"] >= 1 and abs(readiness["clock_skew_seconds"]) < 1
     for secret in (str(tmp_path), str(server.port), "127.0.0.1", "postgresql", "potluck-test"):
-        assert secret not in answer.data.decode()
+        assert secret not in response.data.decode()
 
 
 def test_without_redis_it_is_degraded_and_requests_work(
@@ -64,8 +64,8 @@ def test_without_redis_it_is_degraded_and_requests_work(
     await_ill(server)
     own_redis.kill()
     assert await_ill(server, "live", "scheduler")["live"] == "does not answer"
-    answer = server.client("").call("GET", "/readyz")
-    assert (answer.status, answer.json()["status"]) == (200, "degraded")
+    response = server.client("").call("GET", "/readyz")
+    assert (response.status, response.json()["status"]) == (200, "degraded")
     assert server.client().task(server.client().submit("print(1)"))["state"] == "queued"
     own_redis.start()
     await_ill(server)
@@ -82,10 +82,10 @@ def test_without_the_database_it_is_not_ready_until_it_is_back(
     postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
     with frozen(postmaster):
         await_true(lambda: server.client("").call("GET", "/readyz").status == 503, "it is told")
-        answer = server.client("").call("GET", "/readyz")
-        assert (answer.headers["Retry-After"], answer.json()["status"]) == ("1", "not ready")
-        assert answer.json()["parts"]["database"] == "does not answer"
-        assert answer.json()["parts"]["leader"] == "unknown"
+        response = server.client("").call("GET", "/readyz")
+        assert (response.headers["Retry-After"], response.json()["status"]) == ("1", "not ready")
+        assert response.json()["parts"]["database"] == "does not answer"
+        assert response.json()["parts"]["leader"] == "unknown"
     await_ill(server)
 
 
@@ -137,11 +137,16 @@ def test_every_instance_tells_which_one_leads(
     await_ill(first)
     second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
     await_ill(second)
-    seen = [server.client("").get("/readyz") for server in (first, second)]
-    assert seen[0]["leader"] == seen[1]["leader"] == seen[0]["instance"] != seen[1]["instance"]
+    readiness = [server.client("").get("/readyz") for server in (first, second)]
+    assert (
+        readiness[0]["leader"]
+        == readiness[1]["leader"]
+        == readiness[0]["instance"]
+        != readiness[1]["instance"]
+    )
     first.kill()
     await_true(
-        lambda: second.client("").get("/readyz")["leader"] == seen[1]["instance"],
+        lambda: second.client("").get("/readyz")["leader"] == readiness[1]["instance"],
         "the other one leads, and says so",
     )
 
@@ -167,9 +172,9 @@ def test_a_full_database_disk_is_shown_logged_and_reported(
         )
     await_true(lambda: ill(server).get("disk") == "the database's disk is full", "it is shown")
     spec = {"kind": "script", "filename": "script.py", "source": "print(1)"}
-    refused = client.call("POST", "/v1/tasks", json.dumps({"spec": spec}).encode())
-    assert (refused.status, refused.headers["Retry-After"]) == (503, "10")
-    assert "disk" in refused.json()["detail"] and client.call("GET", "/v1/me").status == 200
+    response = client.call("POST", "/v1/tasks", json.dumps({"spec": spec}).encode())
+    assert (response.status, response.headers["Retry-After"]) == (503, "10")
+    assert "disk" in response.json()["detail"] and client.call("GET", "/v1/me").status == 200
     assert server.client("").call("GET", "/readyz").status == 200, "what reads still works"
     await_true(lambda: "the database's disk is full" in logged(server, "disk"), "it is logged")
 

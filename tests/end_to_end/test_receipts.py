@@ -27,10 +27,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield server
 
 
-def command(server: ServerProcess, directory: Path, *words: str | Path) -> Any:
+def command(server: ServerProcess, directory: Path, *arguments: str | Path) -> Any:
     directory.mkdir(exist_ok=True)
     return subprocess.run(
-        potluck(*words),
+        potluck(*arguments),
         env={
             **os.environ,
             "HOME": str(directory),
@@ -46,8 +46,8 @@ def command(server: ServerProcess, directory: Path, *words: str | Path) -> Any:
 
 
 def states(server: ServerProcess) -> dict[str, Any]:
-    found = server.client().get("/v1/me/receipts")["attempts"]
-    return {state["attempt_id"]: state for state in found}
+    attempts = server.client().get("/v1/me/receipts")["attempts"]
+    return {state["attempt_id"]: state for state in attempts}
 
 
 def signed_lines(node: Path) -> list[str]:
@@ -72,23 +72,25 @@ def test_a_provider_that_is_killed_after_it_signed_sends_the_receipt_later(
         )
     numbers = [json.loads(line)["receipt"]["number"] for line in signed_lines(node)]
     assert numbers == [1, 2]
-    listed = {state["task_id"]: state for state in states(server).values()}
-    assert listed[first["id"]]["reason"] == "completed"
-    assert listed[second["id"]]["reason"] == "exit_status"
-    assert listed[first["id"]]["worked_ms"] > 0
+    states_by_task = {state["task_id"]: state for state in states(server).values()}
+    assert states_by_task[first["id"]]["reason"] == "completed"
+    assert states_by_task[second["id"]]["reason"] == "exit_status"
+    assert states_by_task[first["id"]]["worked_ms"] > 0
 
     home, export = tmp_path / "home", tmp_path / "receipts.jsonl"
-    shown = command(server, home, "receipts", "list", "--json")
-    assert shown.returncode == 0, shown.stderr
-    address = json.loads(shown.stdout)["server"]
+    list_process = command(server, home, "receipts", "list", "--json")
+    assert list_process.returncode == 0, list_process.stderr
+    address = json.loads(list_process.stdout)["server"]
     table = command(server, home, "receipts", "list", "--as", "consumer")
-    assert table.returncode == 0 and table.stdout.count("signed") == len(listed), table.stdout
-    done = command(server, home, "receipts", "export", export)
-    assert done.returncode == 0, done.stderr
+    assert table.returncode == 0 and table.stdout.count("signed") == len(states_by_task), (
+        table.stdout
+    )
+    export_process = command(server, home, "receipts", "export", export)
+    assert export_process.returncode == 0, export_process.stderr
     good = command(server, home, "receipts", "verify", export, "--signer", address)
     assert good.returncode == 0 and "2 receipts of 2 attempts are good" in good.stdout, good
-    kept = export.read_text().splitlines(keepends=True)
-    export.write_text("".join(kept[1:]))
+    lines = export.read_text().splitlines(keepends=True)
+    export.write_text("".join(lines[1:]))
     bad = command(server, home, "receipts", "verify", export)
     assert bad.returncode == 64 and "Line 2: The server exported 2 receipts" in bad.stderr, bad
 
@@ -97,8 +99,8 @@ def test_a_stop_sends_what_was_signed(tmp_path: Path, server: ServerProcess) -> 
     with ProviderProcess(tmp_path / "node", server, **SILENT):
         task = server.client().finished(server.client().submit("print('hello')"))
         await_true(lambda: signed_lines(tmp_path / "node"), "the receipt is signed")
-    listed = {state["task_id"]: state for state in states(server).values()}
-    assert listed[task["id"]]["is_complete"]
+    states_by_task = {state["task_id"]: state for state in states(server).values()}
+    assert states_by_task[task["id"]]["is_complete"]
 
 
 def test_a_cancelled_task_is_signed_too(tmp_path: Path, server: ServerProcess) -> None:
@@ -108,7 +110,7 @@ def test_a_cancelled_task_is_signed_too(tmp_path: Path, server: ServerProcess) -
         server.client().post(f"/v1/tasks/{task_id}/cancel", {})
 
         def signed() -> Any:
-            found = [s for s in states(server).values() if s["task_id"] == task_id]
-            return found and found[0]["is_complete"]
+            task_states = [s for s in states(server).values() if s["task_id"] == task_id]
+            return task_states and task_states[0]["is_complete"]
 
         await_true(signed, "its receipt is countersigned")

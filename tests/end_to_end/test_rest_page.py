@@ -91,66 +91,79 @@ def _uploaded(api: Api) -> str:
     return sha256
 
 
-@pytest.mark.parametrize("line", [each for each in CURLS if "NODE_TOKEN" not in each])
+@pytest.mark.parametrize("line", [curl for curl in CURLS if "NODE_TOKEN" not in curl])
 def test_a_command_does_what_the_page_says(variables: dict[str, str], line: str) -> None:
-    answer = Curl(line, variables).send()
-    assert answer.status in (200, 201), answer.data
+    response = Curl(line, variables).send()
+    assert response.status in (200, 201), response.data
 
 
 def test_a_machine_registers_with_what_the_page_shows(variables: dict[str, str]) -> None:
     """Nobody else can sign for its device; all but that is read."""
-    (line,) = [each for each in CURLS if "NODE_TOKEN" in each]
-    said = Curl(line, variables)
-    assert (said.method, said.url) == ("POST", variables["POTLUCK_URL"] + routes.REGISTER_NODE.path)
-    offer = codec.decode_json(said.body.replace("0x…".encode(), b"0x"), StrictRegisterNode)
+    (line,) = [curl for curl in CURLS if "NODE_TOKEN" in curl]
+    registration = Curl(line, variables)
+    assert (registration.method, registration.url) == (
+        "POST",
+        variables["POTLUCK_URL"] + routes.REGISTER_NODE.path,
+    )
+    offer = codec.decode_json(registration.body.replace("0x…".encode(), b"0x"), StrictRegisterNode)
     assert offer.description.devices[0].uuid == offer.statements[0].uuid
-    assert said.send().status == 401
+    assert registration.send().status == 401
 
 
-@pytest.mark.parametrize("known", OUTLINE)
-def test_the_outline_s_endpoints_are_mapped_and_shown(known: str) -> None:
-    (row,) = re.findall(rf"^\| `{known}` \| \[`(\w+) ([^`]+)`\]\(#([\w-]+)\)", PAGE, re.MULTILINE)
+@pytest.mark.parametrize("endpoint", OUTLINE)
+def test_the_outline_s_endpoints_are_mapped_and_shown(endpoint: str) -> None:
+    (row,) = re.findall(
+        rf"^\| `{endpoint}` \| \[`(\w+) ([^`]+)`\]\(#([\w-]+)\)", PAGE, re.MULTILINE
+    )
     method, path, anchor = row
     assert Route(method, path) in ROUTES
-    assert anchor == known.lower().replace(" /", "-").replace("/", "")
-    shown = PAGE.partition(f"\n### {known}\n")[2].partition("\n### ")[0]
+    assert anchor == endpoint.lower().replace(" /", "-").replace("/", "")
+    section = PAGE.partition(f"\n### {endpoint}\n")[2].partition("\n### ")[0]
     filled = re.escape(path).replace(r"\{task_id\}", r"\$TASK")
-    assert re.search(rf"curl .*POTLUCK_URL{filled}[\"? ]", shown), f"no curl for {known}"
+    assert re.search(rf"curl .*POTLUCK_URL{filled}[\"? ]", section), f"no curl for {endpoint}"
 
 
 def test_every_path_on_the_page_exists() -> None:
-    known = {route.path for route in ROUTES}
-    shapes = [re.sub(r"{\w+}", "[^/]+", path) for path in known]
-    said = set(re.findall(r"(?<![\w.])(/v1/[\w/{}$-]+)", PAGE))
-    lost = [path for path in said if not any(re.fullmatch(each, path) for each in shapes)]
-    assert len(said) > 10 and not lost
+    known_paths = {route.path for route in ROUTES}
+    shapes = [re.sub(r"{\w+}", "[^/]+", path) for path in known_paths]
+    named_paths = set(re.findall(r"(?<![\w.])(/v1/[\w/{}$-]+)", PAGE))
+    unknown_paths = [
+        path for path in named_paths if not any(re.fullmatch(shape, path) for shape in shapes)
+    ]
+    assert len(named_paths) > 10 and not unknown_paths
 
 
 def test_the_table_of_scopes_says_who_can_have_each() -> None:
     section = PAGE.partition("\n## Scopes\n")[2].partition("\n## ")[0]
-    told = dict(re.findall(r"^\| `([\w:]+)` \| [^|]+ \| ([^|]+) \|$", section, re.MULTILINE))
-    assert {Scope(each) for each in told} == set(Scope)
-    assert {each for each, who in told.items() if "by default" in who} == set(DEFAULT_SCOPES)
-    assert {each for each, who in told.items() if who.startswith("keys")} == SCOPES[Credential.KEY]
-    assert {each for each, who in told.items() if "session" in who} == SCOPES[Credential.SESSION]
+    scope_rows = dict(re.findall(r"^\| `([\w:]+)` \| [^|]+ \| ([^|]+) \|$", section, re.MULTILINE))
+    assert {Scope(scope) for scope in scope_rows} == set(Scope)
+    assert {scope for scope, holders in scope_rows.items() if "by default" in holders} == set(
+        DEFAULT_SCOPES
+    )
+    assert {scope for scope, holders in scope_rows.items() if holders.startswith("keys")} == SCOPES[
+        Credential.KEY
+    ]
+    assert {scope for scope, holders in scope_rows.items() if "session" in holders} == SCOPES[
+        Credential.SESSION
+    ]
 
 
 @pytest.mark.parametrize("path", ["/v1/me", "/v1/events", "/v1/events/follow"])
 def test_the_page_s_own_key_opens_what_it_recommends(variables: dict[str, str], path: str) -> None:
     token = f"Bearer {variables['POTLUCK_TOKEN']}"
-    answer = urllib3.request(
+    response = urllib3.request(
         *("GET", variables["POTLUCK_URL"] + path),
         headers={"Authorization": token},
         timeout=30,
         preload_content=False,
     )
-    answer.close()
-    assert answer.status == 200
+    response.close()
+    assert response.status == 200
 
 
 def test_the_table_of_codes_is_the_tree_of_errors() -> None:
-    told = dict(re.findall(r"^\| `(\w+)` \| (\d{3}) \|", PAGE, re.MULTILINE))
-    assert told == {kind.code: str(kind.status) for kind in error.network_errors()}
+    documented_codes = dict(re.findall(r"^\| `(\w+)` \| (\d{3}) \|", PAGE, re.MULTILINE))
+    assert documented_codes == {kind.code: str(kind.status) for kind in error.network_errors()}
     (example,) = re.findall(r"^```json\n(.+?)\n```", PAGE, re.MULTILINE | re.DOTALL)
     problem = codec.decode_json(example, Problem)
     assert isinstance(to_error(problem), error.NotFound)

@@ -84,18 +84,20 @@ class Load:
     def _submit(self, client: Api, key: str) -> bool:
         spec = {"kind": "script", "filename": "s.py", "source": "print(1)"}
         try:
-            answer = client.post("/v1/tasks", {"spec": spec}, Idempotency_Key=key)
+            response = client.post("/v1/tasks", {"spec": spec}, Idempotency_Key=key)
         except urllib3.exceptions.HTTPError:
             return False
-        if "id" in answer:
-            self.acknowledged.append(answer["id"])
-        elif answer["code"] != "unavailable":
-            self.errors.append(answer)
-        return "id" in answer
+        if "id" in response:
+            self.acknowledged.append(response["id"])
+        elif response["code"] != "unavailable":
+            self.errors.append(response)
+        return "id" in response
 
     def await_more(self, count: int) -> None:
-        wanted = len(self.acknowledged) + count
-        await_true(lambda: len(self.acknowledged) >= wanted, f"{count} more are acknowledged", 60)
+        target_count = len(self.acknowledged) + count
+        await_true(
+            lambda: len(self.acknowledged) >= target_count, f"{count} more are acknowledged", 60
+        )
 
     @contextmanager
     def running(self) -> Iterator["Load"]:
@@ -117,19 +119,19 @@ def await_all(client: Api, load: Load) -> None:
         return bool(page.get("tasks") == [])
 
     await_true(is_done, "all tasks are finished", 120)
-    made: list[str] = []
+    submitted: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
         page = client.get(f"/v1/tasks?limit=200{cursor and f'&cursor={cursor}'}")
         assert {task["state"] for task in page["tasks"]} == {"succeeded"}
-        made += [task["id"] for task in page["tasks"]]
+        submitted += [task["id"] for task in page["tasks"]]
         cursor = page["next_cursor"]
-    assert sorted(made) == sorted(load.acknowledged)
+    assert sorted(submitted) == sorted(load.acknowledged)
 
 
 def is_ready(server: ServerProcess) -> bool:
-    answer = server.client("").call("GET", "/readyz")
-    return answer.status == 200 and answer.json()["parts"]["migrations"] == "ok"
+    response = server.client("").call("GET", "/readyz")
+    return response.status == 200 and response.json()["parts"]["migrations"] == "ok"
 
 
 def test_an_instance_goes_on_when_a_later_one_has_added_to_the_schema(
@@ -142,8 +144,8 @@ def test_an_instance_goes_on_when_a_later_one_has_added_to_the_schema(
         client = server.client()
         with Load([server.url], server.token).running() as load:
             load.await_more(5)
-            known = (*read_migrations(), Migration(LATER, "later", ADDITIONS))
-            monkeypatch.setattr(schema, "read_migrations", lambda: known)
+            migrations = (*read_migrations(), Migration(LATER, "later", ADDITIONS))
+            monkeypatch.setattr(schema, "read_migrations", lambda: migrations)
             asyncio.run(schema.migrate(database_url))
             load.await_more(5)
         await_all(client, load)

@@ -54,9 +54,9 @@ def rotate(api: Api) -> int:
 
 
 def step(api: Api, new_key: bool = False) -> dict[str, Any]:
-    answer: dict[str, Any] = api.post(routes.ROTATE_KEY.path, {"new_key": new_key})
-    assert "key_id" in answer, answer
-    return answer
+    response: dict[str, Any] = api.post(routes.ROTATE_KEY.path, {"new_key": new_key})
+    assert "key_id" in response, response
+    return response
 
 
 @contextmanager
@@ -69,13 +69,13 @@ def all_along(act: Callable[[], None], threads: int) -> Iterator[None]:
             act()
 
     with ThreadPoolExecutor(threads) as workers:
-        doings = [workers.submit(work) for _ in range(threads)]
+        futures = [workers.submit(work) for _ in range(threads)]
         try:
             yield
         finally:
             enough.set()
-        for doing in doings:
-            doing.result()
+        for future in futures:
+            future.result()
 
 
 def query(url: str, statement: str, *values: Any) -> list[Any]:
@@ -153,11 +153,11 @@ def test_a_server_killed_while_it_rewrites_goes_on_where_it_was(
         with ThreadPoolExecutor(SUBMITTERS) as workers:
             api = server.client()
             list(workers.map(lambda _: submitted.one(api), range(600)))
-        begun = step(server.client(), new_key=True)
-        assert begun["remaining"] == len(submitted.sources)
+        rotation = step(server.client(), new_key=True)
+        assert rotation["remaining"] == len(submitted.sources)
         with ThreadPoolExecutor(1) as worker:
             call = worker.submit(step, server.client())
-            asyncio.run(until_used(shared, begun["key_id"]))
+            asyncio.run(until_used(shared, rotation["key_id"]))
             server.kill()
             assert isinstance(call.exception(), urllib3.exceptions.HTTPError | None)
     cut_short = keys_of_rows(shared)
@@ -167,5 +167,5 @@ def test_a_server_killed_while_it_rewrites_goes_on_where_it_was(
     with ServerProcess(tmp_path / "one", 0, **shared) as server:
         while step(server.client())["remaining"]:
             pass
-    assert keys_of_rows(shared) == {begun["key_id"]: len(submitted.sources)}
+    assert keys_of_rows(shared) == {rotation["key_id"]: len(submitted.sources)}
     assert sources(shared) == submitted.sources

@@ -58,9 +58,9 @@ def test_no_planted_secret_is_in_the_database(
     assert found(NAME.encode(), [dump]), "the dump is one of these tables, and the search works"
     assert found(NAME.encode(), files), "so are the files"
     with tallying(request) as tally:
-        for each in planted:
-            with tally("planted secrets that the database does not show", each.what):
-                assert not found(each.secret, [dump, *files])
+        for planted_secret in planted:
+            with tally("planted secrets that the database does not show", planted_secret.what):
+                assert not found(planted_secret.secret, [dump, *files])
 
 
 def plant(server: ServerProcess, tmp_path: Path) -> list[Planted]:
@@ -69,8 +69,8 @@ def plant(server: ServerProcess, tmp_path: Path) -> list[Planted]:
     api, admin = server.client(session["access_token"]), server.client()
     key = api.post(routes.MAKE_KEY.path, {"name": "ci", "scopes": ["tasks:read"]})["secret"]
     invite = admin.post(routes.MAKE_INVITE.path, {"roles": ["consumer"]})["code"]
-    made = server.client().post(routes.MAKE_WEBHOOK.path, {"url": RECEIVER})
-    old_secret, webhook_id = made["secret"], made["webhook"]["id"]
+    webhook = server.client().post(routes.MAKE_WEBHOOK.path, {"url": RECEIVER})
+    old_secret, webhook_id = webhook["secret"], webhook["webhook"]["id"]
     rotate = routes.ROTATE_WEBHOOK.url(webhook_id=webhook_id)
     new_secret = server.client().call("POST", rotate).json()["secret"]
     with ExitStack() as stack:
@@ -110,11 +110,11 @@ def run_tasks(server: ServerProcess) -> None:
         "arguments": ["--password", ARGUMENT],
         "environment": {"TOKEN": ENVIRONMENT, "WEBHOOK": WEBHOOK},
     }
-    done = client.post(routes.SUBMIT_TASK.path, {"spec": spec, "name": NAME})["id"]
+    task_id = client.post(routes.SUBMIT_TASK.path, {"spec": spec, "name": NAME})["id"]
     failed = client.submit(f"raise SystemExit('{FAILURE}')")
     call_function(client)
-    assert client.finished(done)["state"] == "succeeded"
-    assert client.log(done) == f"{len(ENVIRONMENT)} {len(SOURCE)}\n", "the task itself saw it"
+    assert client.finished(task_id)["state"] == "succeeded"
+    assert client.log(task_id) == f"{len(ENVIRONMENT)} {len(SOURCE)}\n", "the task itself saw it"
     assert client.finished(failed)["state"] == "failed"
     assert FAILURE in client.log(failed), "its owner reads it; it is in a blob"
     assert client.finished(failed)["last_lines"] == FAILURE
@@ -124,9 +124,9 @@ def run_tasks(server: ServerProcess) -> None:
 def call_function(client: Api) -> None:
     """One that has a secret, and gives what is none of anybody else's matter."""
 
-    def told(given: str) -> str:
-        is_told = given == INPUT and CODE and os.environ["PASSWORD"] == TASK_SECRET
-        return RESULT if is_told else "nothing"
+    def told(argument: str) -> str:
+        is_complete = argument == INPUT and CODE and os.environ["PASSWORD"] == TASK_SECRET
+        return RESULT if is_complete else "nothing"
 
     spec = {
         "kind": "function",
@@ -135,11 +135,15 @@ def call_function(client: Api) -> None:
         "inputs": {"data": base64.b64encode(pickle.dumps((INPUT,))).decode()},
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
     }
-    said = {"spec": spec, "secrets": {"PASSWORD": TASK_SECRET}, "secrets_to_strangers": True}
-    task_id = client.post(routes.SUBMIT_TASK.path, said)["id"]
+    task_request = {
+        "spec": spec,
+        "secrets": {"PASSWORD": TASK_SECRET},
+        "secrets_to_strangers": True,
+    }
+    task_id = client.post(routes.SUBMIT_TASK.path, task_request)["id"]
     assert client.finished(task_id)["state"] == "succeeded"
-    (found,) = client.post(routes.ASK_RESULTS.path, {"tasks": [{"task_id": task_id}]})["results"]
-    data = base64.b64decode(found["pieces"][0]["value"]["data"])
+    (result,) = client.post(routes.ASK_RESULTS.path, {"tasks": [{"task_id": task_id}]})["results"]
+    data = base64.b64decode(result["pieces"][0]["value"]["data"])
     assert plain_values.decode(data) == RESULT
 
 
@@ -165,9 +169,9 @@ def dumped(tmp_path: Path) -> bytes:
     password = (postgres / "cluster" / "password").read_text().strip()
     program, socket = str(find_program("pg_dump")), str(postgres / "run")
     command = [program, "-h", socket, "-U", "potluck", "postgres"]
-    made = subprocess.run(command, env={"PGPASSWORD": password}, capture_output=True, check=True)
-    assert b"COPY public.tasks" in made.stdout
-    return made.stdout
+    process = subprocess.run(command, env={"PGPASSWORD": password}, capture_output=True, check=True)
+    assert b"COPY public.tasks" in process.stdout
+    return process.stdout
 
 
 def signing_secret(tmp_path: Path, dump: bytes) -> bytes:

@@ -52,22 +52,24 @@ def test_every_instance_has_all_of_it(
     data = os.urandom(PART_BYTES + 1)
     blob = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
     with ExitStack() as stack:
-        one = ServerProcess(tmp_path / "one", 0, **shared)
-        stack.enter_context(one)
+        first_server = ServerProcess(tmp_path / "one", 0, **shared)
+        stack.enter_context(first_server)
         # This one lets its clients read from the store itself.
         two = ServerProcess(tmp_path / "two", 0, POTLUCK_PRESIGN_SECONDS="60", **shared)
         stack.enter_context(two)
-        begun = one.client().post("/v1/uploads", {"blob": blob})["upload_id"]
-        parts = [(one, data[:PART_BYTES]), (two, data[PART_BYTES:])]
+        upload_id = first_server.client().post("/v1/uploads", {"blob": blob})["upload_id"]
+        parts = [(first_server, data[:PART_BYTES]), (two, data[PART_BYTES:])]
         for number, (server, part) in enumerate(parts):
-            path = f"/v1/uploads/{begun}/parts/{number}"
+            path = f"/v1/uploads/{upload_id}/parts/{number}"
             kind = {"Content_Type": "application/octet-stream"}
             assert (
                 server.client().call("PUT", path, part, **kind).json()["parts_done"] == number + 1
             )
-        assert one.client().call("POST", f"/v1/uploads/{begun}/finish").json()["complete"]
+        assert (
+            first_server.client().call("POST", f"/v1/uploads/{upload_id}/finish").json()["complete"]
+        )
         path = f"/v1/blobs/{blob['sha256']}"
-        assert one.client().call("GET", path).data == data
+        assert first_server.client().call("GET", path).data == data
         sent_on = urllib3.request(
             "GET", two.url + path, headers={"Authorization": f"Bearer {two.token}"}, redirect=False
         )
@@ -76,8 +78,8 @@ def test_every_instance_has_all_of_it(
 
         stack.enter_context(ProviderProcess(tmp_path / "provider", two, **FAST_PROVIDER))
         task_id = two.client().submit("print('kept where all can read it')")
-        assert one.client().finished(task_id)["state"] == "succeeded"
-        assert "kept where all can read it" in one.client().log(task_id)
-        assert one.stop() == 0, "and it ends in order"
+        assert first_server.client().finished(task_id)["state"] == "succeeded"
+        assert "kept where all can read it" in first_server.client().log(task_id)
+        assert first_server.stop() == 0, "and it ends in order"
         assert two.stop() == 0
     assert not [key for key in store.objects if "/uploads/" in key], "no part is left"

@@ -51,14 +51,14 @@ def test_a_server_that_is_away_for_longer_than_a_lease_finds_the_work_done(
     end(server)
     time.sleep(1.5 * LEASE_SECONDS)
 
-    again = stack.enter_context(server_at(tmp_path, server.port))
-    client = again.client()
+    restarted_server = stack.enter_context(server_at(tmp_path, server.port))
+    client = restarted_server.client()
     finished = client.finished(task_id)
     assert finished["state"] == "succeeded"
-    assert [each["state"] for each in finished["attempts"]] == ["succeeded"], "it ran once"
+    assert [attempt["state"] for attempt in finished["attempts"]] == ["succeeded"], "it ran once"
     assert "done" in client.log(task_id)
     provider.stop()
-    again.stop()
+    restarted_server.stop()
     check_truth(tmp_path)
 
 
@@ -78,7 +78,7 @@ def test_a_node_that_was_frozen_for_longer_than_a_lease_takes_its_work_back(
         provider.process.send_signal(signal.SIGCONT)
     finished = client.finished(task_id)
     assert finished["state"] == "succeeded"
-    assert [each["state"] for each in finished["attempts"]] == ["succeeded"], "and taken back"
+    assert [attempt["state"] for attempt in finished["attempts"]] == ["succeeded"], "and taken back"
     provider.stop()
     server.stop()
     check_truth(tmp_path)
@@ -100,13 +100,16 @@ def test_a_node_that_was_frozen_lets_go_of_what_others_have_now(
     finally:
         first.process.send_signal(signal.SIGCONT)
     finished = client.finished(task_id)
-    states = [each["state"] for each in finished["attempts"]]
+    states = [attempt["state"] for attempt in finished["attempts"]]
     assert (states[0], states[-1], states.count("succeeded")) == ("lost", "succeeded", 1)
     for provider in (first, second):
         assert provider.stop() == 0
     server.stop()
-    seen = check_truth(tmp_path)
-    assert len([each for each in seen.attempts if each.state is AttemptState.SUCCEEDED]) == 1
+    snapshot = check_truth(tmp_path)
+    assert (
+        len([attempt for attempt in snapshot.attempts if attempt.state is AttemptState.SUCCEEDED])
+        == 1
+    )
 
 
 ITEMS = 80
@@ -138,7 +141,7 @@ def test_an_array_outlives_a_provider_that_is_killed_in_the_middle(
         return counted
 
     def both_work() -> bool:
-        nodes = {each["node_id"] for each in client.task(task_id)["attempts"]}
+        nodes = {attempt["node_id"] for attempt in client.task(task_id)["attempts"]}
         return {doomed.node_id, steady.node_id} <= nodes and counts()["succeeded"] > 10
 
     await_true(both_work, "both have begun")
@@ -147,8 +150,8 @@ def test_an_array_outlives_a_provider_that_is_killed_in_the_middle(
     assert finished["state"] == "succeeded", finished
     assert (counts()["succeeded"], counts()["failed"]) == (ITEMS - 4, 4)
     failed = client.get(f"/v1/tasks/{task_id}/items")["items"]
-    assert sorted(each["item"] for each in failed) == [7, 27, 47, 67]
-    assert {(each["reason"], each["exit_code"]) for each in failed} == {("exit_status", 1)}
+    assert sorted(item["item"] for item in failed) == [7, 27, 47, 67]
+    assert {(item["reason"], item["exit_code"]) for item in failed} == {("exit_status", 1)}
     steady.stop()
     server.stop()
     check_truth(tmp_path)

@@ -60,8 +60,8 @@ class Node(PotluckProcess):
 
     def next_event(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        said: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return said
+        event: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return event
 
 
 def test_a_server_of_another_version_is_reported_and_work_continues(
@@ -70,9 +70,9 @@ def test_a_server_of_another_version_is_reported_and_work_continues(
     assert server.client("").get("/healthz")["version"] == SERVERS_VERSION
     with Node(tmp_path, server) as node:
         assert node.first["event"] == "registered"
-        told = node.next_event()
-        assert (told["event"], told["ours"]) == ("version_skew", potluck.__version__)
-        assert told["theirs"] == SERVERS_VERSION and "older" in told["detail"]
+        event = node.next_event()
+        assert (event["event"], event["ours"]) == ("version_skew", potluck.__version__)
+        assert event["theirs"] == SERVERS_VERSION and "older" in event["detail"]
         client = server.client()
         assert client.finished(client.submit("print('all the same')"))["state"] == "succeeded"
 
@@ -94,10 +94,10 @@ def test_a_version_mismatch_is_explained_and_changes_nothing(
     server: ServerProcess, tmp_path: Path, change: str, detail: str
 ) -> None:
     before = server.client().get("/v1/nodes")["nodes"]
-    with pytest.raises(AssertionError) as caught:
+    with pytest.raises(AssertionError) as error_info:
         Node(tmp_path, server, **changed(tmp_path / "change", change))
-    error = str(caught.value)
+    error = str(error_info.value)
     assert "upgrade_required" in error and detail in error
     assert SERVERS_VERSION in error
     nodes = server.client().get("/v1/nodes")["nodes"]
-    assert [each["id"] for each in nodes] == [each["id"] for each in before]
+    assert [node["id"] for node in nodes] == [node["id"] for node in before]

@@ -135,8 +135,8 @@ def test_a_signal_ends_the_wait_at_once_and_nothing_is_left(
     with StartingServer(tmp_path, POTLUCK_DATABASE_URL=late.url) as server:
         assert server.stop() == 0 and "Traceback" not in server.log.read_text()
     late.start()
-    with StartingServer(tmp_path, POTLUCK_DATABASE_URL=late.url) as again:
-        assert again.first["event"] == "ready", "the directory is free"
+    with StartingServer(tmp_path, POTLUCK_DATABASE_URL=late.url) as second_server:
+        assert second_server.first["event"] == "ready", "the directory is free"
 
 
 def with_password(url: str, password: str) -> str:

@@ -101,29 +101,29 @@ def test_all_that_was_accepted_is_answered(
         ]
         clients = Clients(server)
         await_true(lambda: len(clients.acknowledged) > 20 or clients.failed, "they are served")
-        began = time.monotonic()
+        started = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         await_true(lambda: is_stopping(server), "/readyz says so")
         submitted_while_stopping = client.submit("print(2)")
         assert server.wait() == 0
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - started
         clients.end()
-        outcomes = [each.end() for each in waiting]
+        outcomes = [request.end() for request in waiting]
     assert clients.failed == []
     assert outcomes == ["200"] * len(waiting)
     assert b'"queued"' in waiting[0].body, "a stream ends with what it had"
     assert clients.outcomes["answered"] > 20 and seconds < 10
-    with ServerProcess(tmp_path) as again:
-        listed = again.client()
+    with ServerProcess(tmp_path) as restarted_server:
+        listed = restarted_server.client()
         for task_id in [submitted_while_stopping, *clients.acknowledged[-50:]]:
             assert listed.task(task_id)["state"] == "queued", "it was acknowledged"
-    counted = ", ".join(f"{count} {what}" for what, count in clients.outcomes.items())
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in clients.outcomes.items())
     record_property("tally", f"SIGTERM under load: {counted}; down after {seconds:.1f} s")
 
 
 def ask_for_result(client: Api, task_id: str) -> urllib3.BaseHTTPResponse:
-    asked = {"tasks": [{"task_id": task_id}], "wait_seconds": 60}
-    return client.call("POST", "/v1/results", json.dumps(asked).encode())
+    results_request = {"tasks": [{"task_id": task_id}], "wait_seconds": 60}
+    return client.call("POST", "/v1/results", json.dumps(results_request).encode())
 
 
 def is_stopping(server: ServerProcess) -> bool:
@@ -144,9 +144,9 @@ def test_a_database_that_hangs_does_not_hold_it_up(tmp_path: Path) -> None:
             await_true(lambda: leads(server), "it leads in place of the frozen one")
             with frozen(*postgres_processes(other.directory)):
                 await_true(lambda: not is_ready(server), "it has noticed")
-                began = time.monotonic()
+                started = time.monotonic()
                 server.process.send_signal(signal.SIGTERM)
-                assert server.wait() == 0 and time.monotonic() - began < 10
+                assert server.wait() == 0 and time.monotonic() - started < 10
 
 
 def leads(server: ServerProcess) -> bool:

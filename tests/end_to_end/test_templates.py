@@ -41,10 +41,12 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 
 
 def run(person: CommandLine, name: str, output: Path, **parameters: object) -> Finished:
-    given = [word for key, value in parameters.items() for word in ("-p", f"{key}={value}")]
-    shown = person.run("run", "--template", name, *given, "--output", output)
-    assert shown.status == 0, shown.stderr
-    return shown
+    parameter_words = [
+        word for key, value in parameters.items() for word in ("-p", f"{key}={value}")
+    ]
+    result = person.run("run", "--template", name, *parameter_words, "--output", output)
+    assert result.status == 0, result.stderr
+    return result
 
 
 def test_a_picture_is_drawn_and_a_missing_library_is_reported(
@@ -56,21 +58,21 @@ def test_a_picture_is_drawn_and_a_missing_library_is_reported(
     run(person, "mandelbrot", tmp_path, width=60, height=40, steps=200)
     width, height, pixels = read_png((tmp_path / "mandelbrot.png").read_bytes())
     assert (width, height) == (60, 40)
-    black = [pixels[at : at + 3] == b"\0\0\0" for at in range(0, len(pixels), 3)]
+    black = [pixels[offset : offset + 3] == b"\0\0\0" for offset in range(0, len(pixels), 3)]
     assert black[20 * 60 + 30], "the middle is inside"
     assert not black[0], "the corner is outside"
     assert 0.1 < sum(black) / len(black) < 0.25
-    shown = person.run("run", "--template", "torch-training")
-    assert shown.status == 1
-    assert "torch" in shown.stderr.splitlines()[-1], "the index of the tests has none"
+    result = person.run("run", "--template", "torch-training")
+    assert result.status == 1
+    assert "torch" in result.stderr.splitlines()[-1], "the index of the tests has none"
 
 
 @pytest.mark.long
 def test_matrices_are_multiplied_and_the_product_comes_back(
     person: CommandLine, tmp_path: Path
 ) -> None:
-    shown = run(person, "matrix-product", tmp_path, size=100, rounds=1, save="yes")
-    assert b"GFLOP/s" in shown.stdout
+    result = run(person, "matrix-product", tmp_path, size=100, rounds=1, save="yes")
+    assert b"GFLOP/s" in result.stdout
     product = (tmp_path / "product.npy").read_bytes()
     assert product.startswith(b"\x93NUMPY") and len(product) > 4 * 100 * 100
     assert json.loads((tmp_path / "product.json").read_text())["gflops"] > 0
@@ -78,9 +80,9 @@ def test_matrices_are_multiplied_and_the_product_comes_back(
 
 @pytest.mark.long
 def test_clusters_are_found(person: CommandLine, tmp_path: Path) -> None:
-    shown = run(person, "k-means", tmp_path, points=3000, clusters=3, dimensions=2)
-    away = float(shown.stdout.decode().split("at most ")[1].split()[0])
-    assert away < 0.5
+    result = run(person, "k-means", tmp_path, points=3000, clusters=3, dimensions=2)
+    distance = float(result.stdout.decode().split("at most ")[1].split()[0])
+    assert distance < 0.5
     with (tmp_path / "centres.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert sum(int(row["points"]) for row in rows) == 3000
@@ -96,11 +98,11 @@ def test_the_device_is_measured(person: CommandLine, tmp_path: Path) -> None:
 def read_png(picture: bytes) -> tuple[int, int, bytes]:
     """Width, height and the colours of a picture whose rows are stored as they are."""
     width, height = struct.unpack(">II", picture[16:24])
-    at, packed = 8, b""
-    while at < len(picture):
-        (length,) = struct.unpack(">I", picture[at : at + 4])
-        if picture[at + 4 : at + 8] == b"IDAT":
-            packed += picture[at + 8 : at + 8 + length]
-        at += 12 + length
+    offset, packed = 8, b""
+    while offset < len(picture):
+        (length,) = struct.unpack(">I", picture[offset : offset + 4])
+        if picture[offset + 4 : offset + 8] == b"IDAT":
+            packed += picture[offset + 8 : offset + 8 + length]
+        offset += 12 + length
     rows, size = zlib.decompress(packed), 3 * width + 1
     return width, height, b"".join(rows[row * size + 1 : (row + 1) * size] for row in range(height))

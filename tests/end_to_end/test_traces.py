@@ -65,7 +65,10 @@ class Collector:
 
     def take(self, body: bytes) -> None:
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-            names = {each.key: each.value.string_value for each in resource.resource.attributes}
+            names = {
+                attribute.key: attribute.value.string_value
+                for attribute in resource.resource.attributes
+            }
             program = names["service.name"].removeprefix("potluck-")
             self.spans += [
                 ReceivedSpan(
@@ -95,7 +98,7 @@ class Collector:
 def run_hello(directory: Path, server: ServerProcess, **variables: str) -> None:
     directory.mkdir()
     (directory / "hello.py").write_text("import time\ntime.sleep(0.2)\nprint('hello')")
-    done = subprocess.run(
+    process = subprocess.run(
         potluck("run", "--server", server.url, "hello.py"),
         env={
             **os.environ,
@@ -108,7 +111,7 @@ def run_hello(directory: Path, server: ServerProcess, **variables: str) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0 and "hello" in done.stdout, done.stderr
+    assert process.returncode == 0 and "hello" in process.stdout, process.stderr
 
 
 def test_a_run_is_one_trace_over_three_programs(tmp_path: Path) -> None:
@@ -131,8 +134,8 @@ def test_a_run_is_one_trace_over_three_programs(tmp_path: Path) -> None:
         assert {span.trace_id for span in collector.spans} == {by_name["submit"].trace_id}
         assert {name: span.program for name, span in by_name.items()} == PROGRAMS
         for name, parent in PARENTS.items():
-            above = b"" if parent is None else by_name[parent].span_id
-            assert by_name[name].parent_id == above, f"{name} is below {parent}"
+            parent_id = b"" if parent is None else by_name[parent].span_id
+            assert by_name[name].parent_id == parent_id, f"{name} is below {parent}"
         assert by_name["execute"].seconds >= 0.2 > by_name["settle"].seconds
 
 
@@ -147,8 +150,8 @@ def test_a_server_that_does_not_trace_passes_the_trace_on(tmp_path: Path) -> Non
             client = server.client()
             spec = {"kind": "script", "filename": "s.py", "source": "print(1)"}
             trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-            none = f"00-{'0' * 32}-{span_id}-01"
-            for traceparent in (f"00-{trace_id}-{span_id}-01", "not one", none):
+            null_parent = f"00-{'0' * 32}-{span_id}-01"
+            for traceparent in (f"00-{trace_id}-{span_id}-01", "not one", null_parent):
                 task = client.post("/v1/tasks", {"spec": spec}, traceparent=traceparent)
                 assert client.finished(task["id"])["state"] == "succeeded"
             await_true(lambda: len(collector.spans) >= 3, "the provider's spans are exported")
@@ -164,11 +167,11 @@ with traced_command("potluck run"):
     print("done")
 """
     variables = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "done\n")
-    assert "Traceback" not in done.stderr
+    assert (process.returncode, process.stdout) == (0, "done\n")
+    assert "Traceback" not in process.stderr
 
 
 def test_nothing_of_opentelemetry_is_imported_unless_it_is_asked_for() -> None:
@@ -183,7 +186,7 @@ with tracing.span("submit", None), tracing.received({}):
 print([name for name in sys.modules if name.startswith("opentelemetry")])
 """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=False
     )
-    assert done.stdout.strip() == "[]", done.stderr
+    assert process.stdout.strip() == "[]", process.stderr

@@ -119,9 +119,9 @@ class Project:
             "POTLUCK_URL": self.server.url,
             "POTLUCK_TOKEN": self.server.token,
         }
-        words = ("run", "--json", "-o", output, "train.py", str(self.weights_mib), str(pause))
+        arguments = ("run", "--json", "-o", output, "train.py", str(self.weights_mib), str(pause))
         process = subprocess.Popen(
-            program(*words),
+            program(*arguments),
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -147,8 +147,8 @@ class Project:
 def finish(process: "subprocess.Popen[str]", seconds: float) -> dict[str, Any]:
     stdout, stderr = process.communicate(timeout=seconds)
     assert process.returncode == 0, stderr
-    shown: dict[str, Any] = json.loads(stdout.splitlines()[-1])
-    return shown
+    document: dict[str, Any] = json.loads(stdout.splitlines()[-1])
+    return document
 
 
 def train_and_kill(project: Project, pause: float, seconds: float) -> None:
@@ -165,14 +165,19 @@ def train_and_kill(project: Project, pause: float, seconds: float) -> None:
         project.provider.kill()
         project.provider = project.provide()
     finish(running, seconds)
-    ended = project.client.tasks.get(task.id)
-    assert ended.state is TaskState.SUCCEEDED and ended.attempt_count == 3
-    starts = [int(project.log(task.id, each).split("from ")[1].split()[0]) for each in (1, 2, 3)]
+    ended_task = project.client.tasks.get(task.id)
+    assert ended_task.state is TaskState.SUCCEEDED and ended_task.attempt_count == 3
+    starts = [
+        int(project.log(task.id, attempt_number).split("from ")[1].split()[0])
+        for attempt_number in (1, 2, 3)
+    ]
     assert starts[0] == 0 < starts[1] < starts[2], starts
     weights = project.top / "out" / "weights.pt"
     assert weights.stat().st_size == project.weights_mib * MIB
     # The node fetched the data once, for all three attempts.
-    fetched = [each.usage.input_bytes for each in ended.attempts if each.usage is not None]
+    fetched = [
+        attempt.usage.input_bytes for attempt in ended_task.attempts if attempt.usage is not None
+    ]
     assert fetched and min(fetched) < MIB
 
 
@@ -187,13 +192,13 @@ def start_ms(project: Project, task_id: str) -> float:
 def compare_starts(project: Project, times: int) -> tuple[float, float]:
     """Medians of an empty script, and of the command's task once more; in turns."""
     finish(project.run(project.top / "again", 0), 600)
-    again, tasks = project.newest(), project.client.tasks
-    assert again is not None
+    last_task, tasks = project.newest(), project.client.tasks
+    assert last_task is not None
     empty, warm = list[float](), list[float]()
     for _ in range(times):
         clock = tasks.submit(TaskRequest(ScriptSpec("clock.py", CLOCK)))
         empty.append(start_ms(project, clock.id))
-        warm.append(start_ms(project, tasks.retry(again.id).id))
+        warm.append(start_ms(project, tasks.retry(last_task.id).id))
     return statistics.median(empty), statistics.median(warm)
 
 

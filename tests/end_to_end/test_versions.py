@@ -61,9 +61,9 @@ class Terminal:
         (self.directory / "hello.py").write_text("print('hello')")
         return self.succeed("run", "--server", self._server.url, "hello.py")
 
-    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-m", "potluck", *words],
+            [sys.executable, "-m", "potluck", *arguments],
             env=self.variables,
             cwd=self.directory,
             capture_output=True,
@@ -72,13 +72,13 @@ class Terminal:
             timeout=120,
         )
 
-    def succeed(self, *words: str) -> str:
-        done = self.run(*words)
-        assert done.returncode == 0, (words, done.stdout[-2000:], done.stderr[-2000:])
-        return done.stdout
+    def succeed(self, *arguments: str) -> str:
+        process = self.run(*arguments)
+        assert process.returncode == 0, (arguments, process.stdout[-2000:], process.stderr[-2000:])
+        return process.stdout
 
-    def read(self, *words: str) -> Any:
-        return json.loads(self.succeed(*words, "--json").splitlines()[-1])
+    def read(self, *arguments: str) -> Any:
+        return json.loads(self.succeed(*arguments, "--json").splitlines()[-1])
 
 
 def test_a_provider_and_a_client_of_the_last_version_work_with_this_server(
@@ -88,9 +88,9 @@ def test_a_provider_and_a_client_of_the_last_version_work_with_this_server(
         server_of(tmp_path / "server", databases, OURS) as server,
         ProviderProcess(tmp_path / "node", server, **FAST_PROVIDER, **earlier) as node,
     ):
-        told = json.loads(node.process.stdout.readline())
-        assert (told["event"], told["theirs"]) == ("version_skew", potluck.__version__)
-        assert "Install Potluck" in told["hint"]
+        event = json.loads(node.process.stdout.readline())
+        assert (event["event"], event["theirs"]) == ("version_skew", potluck.__version__)
+        assert "Install Potluck" in event["hint"]
         terminal = Terminal(tmp_path / "home", server, earlier)
         assert earlier_version.RELEASE in terminal.succeed("version")
         assert "hello" in terminal.first_run()
@@ -105,8 +105,8 @@ def test_this_provider_and_this_client_work_with_a_server_of_the_last_version(
         server_of(tmp_path / "server", databases, earlier) as server,
         ProviderProcess(tmp_path / "node", server, **FAST_PROVIDER) as node,
     ):
-        told = json.loads(node.process.stdout.readline())
-        assert (told["event"], told["theirs"]) == ("version_skew", earlier_version.RELEASE)
+        event = json.loads(node.process.stdout.readline())
+        assert (event["event"], event["theirs"]) == ("version_skew", earlier_version.RELEASE)
         terminal = Terminal(tmp_path / "home", server, OURS)
         assert "hello" in terminal.first_run()
         # With what failed code wrote last, of which the server does not know.
@@ -115,19 +115,19 @@ def test_this_provider_and_this_client_work_with_a_server_of_the_last_version(
         assert failed.returncode == 1 and "this is why" in failed.stdout + failed.stderr
         assert terminal.read("ps")["tasks"][0]["reason"] == "exit_status"
         # What only this version has is refused, with both versions and what to do.
-        refused = terminal.run("run", "--keep", "*.txt", "hello.py")
-        assert refused.returncode == 64, refused.stderr
-        assert f"earlier version of Potluck ({earlier_version.RELEASE})" in refused.stderr
-        assert "Ask its operator to upgrade it" in refused.stderr
+        process = terminal.run("run", "--keep", "*.txt", "hello.py")
+        assert process.returncode == 64, process.stderr
+        assert f"earlier version of Potluck ({earlier_version.RELEASE})" in process.stderr
+        assert "Ask its operator to upgrade it" in process.stderr
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("which", ["server", "programs"])
+@pytest.mark.parametrize("earlier_part", ["server", "programs"])
 def test_commands_of_every_sort_work_between_versions(
-    tmp_path: Path, databases: Databases, earlier: Variables, which: str
+    tmp_path: Path, databases: Databases, earlier: Variables, earlier_part: str
 ) -> None:
     """Arrays, files, functions, streams, webhooks and what owners see of their machines."""
-    of_server, of_programs = (OURS, earlier) if which == "programs" else (earlier, OURS)
+    of_server, of_programs = (OURS, earlier) if earlier_part == "programs" else (earlier, OURS)
     with (
         server_of(tmp_path / "server", databases, of_server) as server,
         ProviderProcess(tmp_path / "node", server, **FAST_PROVIDER, **of_programs),
@@ -157,5 +157,5 @@ def test_commands_of_every_sort_work_between_versions(
             timeout=120,
         )
         assert "[0, 2, 4]" in called.stdout, called.stderr
-        for words in READS:
-            terminal.succeed(*words.split())
+        for command_words in READS:
+            terminal.succeed(*command_words.split())

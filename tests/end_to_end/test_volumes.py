@@ -99,8 +99,8 @@ def node_of(task: TaskView) -> str:
 
 def test_a_folder_is_mounted_read_only_and_fetched_once(pool: Pool, tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "folder")
-    put = pool.client.volumes.put("photos", folder)
-    assert put.is_new and put.volume.versions[0].files == 8
+    stored = pool.client.volumes.put("photos", folder)
+    assert stored.is_new and stored.volume.versions[0].files == 8
     first = pool.run(VolumeMount("photos", "/data"))
     assert first.state is TaskState.SUCCEEDED, pool.log(first)
     lines = pool.log(first).splitlines()
@@ -108,12 +108,12 @@ def test_a_folder_is_mounted_read_only_and_fetched_once(pool: Pool, tmp_path: Pa
     assert [line.split()[0] for line in lines[-2:]] == ["refused", "refused"]
     # The node that holds it comes first, though both are idle; nothing is fetched again.
     for _ in range(3):
-        again = pool.run(VolumeMount("photos", "/data"))
-        assert node_of(again) == node_of(first)
-        usage = again.attempts[-1].usage
+        second_task = pool.run(VolumeMount("photos", "/data"))
+        assert node_of(second_task) == node_of(first)
+        usage = second_task.attempts[-1].usage
         assert usage is not None and usage.input_bytes == 0
-    explained = pool.client.tasks.explain(again.id).volumes
-    assert [(each.name, each.nodes, each.node_names) for each in explained] == [
+    explained = pool.client.tasks.explain(second_task.id).volumes
+    assert [(volume.name, volume.nodes, volume.node_names) for volume in explained] == [
         ("photos", 1, [node_of(first)])
     ]
 
@@ -149,9 +149,11 @@ def test_a_changed_file_travels_as_a_chunk_here_and_there(pool: Pool, tmp_path: 
 def test_volumes_are_mounted_where_the_task_says(pool: Pool, tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "folder", seed=3)
     pool.client.volumes.put("places", folder)
-    here = "import os; print(sorted(os.listdir('/work/in/data')), os.listdir('/volumes/places'))"
+    listing_source = (
+        "import os; print(sorted(os.listdir('/work/in/data')), os.listdir('/volumes/places'))"
+    )
     mounts = (VolumeMount("places", "/work/in/data"), VolumeMount("places", "/volumes/places"))
-    task = pool.run(*mounts, source=here)
+    task = pool.run(*mounts, source=listing_source)
     assert task.state is TaskState.SUCCEEDED, pool.log(task)
     assert "large.bin" in pool.log(task)
     assert "new file" not in pool.log(task), "what is mounted is no new file of the task"
@@ -169,34 +171,38 @@ def test_volumes_are_mounted_where_the_task_says(pool: Pool, tmp_path: Path) -> 
 def test_a_volume_is_for_its_owner_and_those_it_is_shared_with(pool: Pool, tmp_path: Path) -> None:
     friend, stranger = Wallet("a friend"), Wallet("a stranger")
     owner = pool.server.wallet.address
-    secret, shown = tmp_path / "secret", tmp_path / "shown"
-    make_folder(shown, seed=4)
+    secret, shared_folder = tmp_path / "secret", tmp_path / "shown"
+    make_folder(shared_folder, seed=4)
     make_folder(secret, seed=4)
     (secret / "deep" / "9.bin").write_bytes(b"not for others" * 20_000)
     pool.client.volumes.put("private", secret)
-    put = pool.client.volumes.put("shared", shown)
-    assert put.sent_bytes < 65_536, "it consists of chunks of the private one"
+    stored = pool.client.volumes.put("shared", shared_folder)
+    assert stored.sent_bytes < 65_536, "it consists of chunks of the private one"
     pool.client.volumes.share("shared", friend.address)
     name, mount = f"{owner}/shared", VolumeMount("shared", "/data", owner=owner)
     with (
-        Potluck(pool.server.url, pool.server.sign_in(friend)) as theirs,
+        Potluck(pool.server.url, pool.server.sign_in(friend)) as friend_client,
         Potluck(pool.server.url, pool.server.sign_in(stranger)) as others,
     ):
-        assert [each.name for each in theirs.volumes.list()] == ["shared"]
+        assert [volume.name for volume in friend_client.volumes.list()] == ["shared"]
         assert others.volumes.list() == []
-        task = pool.run(mount, client=theirs)
-        assert pool.log(task, theirs).splitlines()[:-2] == listed(shown)
-        for refused in (theirs.volumes.remove, theirs.volumes.share, theirs.volumes.keep):
+        task = pool.run(mount, client=friend_client)
+        assert pool.log(task, friend_client).splitlines()[:-2] == listed(shared_folder)
+        for forbidden_call in (
+            friend_client.volumes.remove,
+            friend_client.volumes.share,
+            friend_client.volumes.keep,
+        ):
             with pytest.raises(Forbidden, match="shared is shared with you; only its owner can"):
-                refused(name)
-        places = theirs.volumes.fetch(name, tmp_path / "fetched", "deep")
+                forbidden_call(name)
+        places = friend_client.volumes.fetch(name, tmp_path / "fetched", "deep")
         assert [path.name for path in places] == [f"{number}.bin" for number in range(5)] + [
             "program"
         ]
         for client, volume, owner_of in (
-            (theirs, "private", owner),
+            (friend_client, "private", owner),
             (others, "shared", owner),
-            (theirs, "shared", None),
+            (friend_client, "shared", None),
         ):
             with pytest.raises(InvalidInput, match="no volume"):
                 pool.run(VolumeMount(volume, "/data", owner=owner_of), client=client)
@@ -204,13 +210,14 @@ def test_a_volume_is_for_its_owner_and_those_it_is_shared_with(pool: Pool, tmp_p
             others.volumes.get(name)
         # A pack has chunks of both volumes: who may read one of them gets none of the other.
         (pack,) = {
-            each.packs for each in [theirs.volumes._manifest(put.volume.versions[0].manifest)]
+            volume.packs
+            for volume in [friend_client.volumes._manifest(stored.volume.versions[0].manifest)]
         }
         with pytest.raises(NotFound):
-            theirs.files.download_bytes(pack[0])
+            friend_client.files.download_bytes(pack[0])
         pool.client.volumes.unshare("shared", friend.address)
         with pytest.raises(InvalidInput, match="no volume"):
-            pool.run(mount, client=theirs)
+            pool.run(mount, client=friend_client)
 
 
 def test_functions_mount_volumes(pool: Pool, tmp_path: Path) -> None:
@@ -268,26 +275,26 @@ def test_versions_go_by_the_rules_of_their_owner(pool: Pool, tmp_path: Path) -> 
         return len(pool.client.volumes.get("ruled").versions) == 2
 
     await_true(kept, "older versions go")
-    assert [each.version for each in pool.client.volumes.get("ruled").versions] == [
-        each.version for each in newest
+    assert [version.version for version in pool.client.volumes.get("ruled").versions] == [
+        version.version for version in newest
     ]
 
 
 def test_the_commands_of_a_working_day(pool: Pool, tmp_path: Path) -> None:
     environment = {**os.environ, "POTLUCK_URL": pool.server.url, "POTLUCK_TOKEN": pool.server.token}
 
-    def say(*words: str | Path, fails: bool = False) -> Any:
-        depth = 2 if words[0] == "volume" else 1
-        command = program(*words[:depth], "--json", *words[depth:])
+    def say(*arguments: str | Path, fails: bool = False) -> Any:
+        depth = 2 if arguments[0] == "volume" else 1
+        command = program(*arguments[:depth], "--json", *arguments[depth:])
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert bool(run.returncode) is fails, run.stderr
-        assert run.stdout, (words, run.stderr)
+        assert run.stdout, (arguments, run.stderr)
         return json.loads(run.stdout.splitlines()[-1])
 
     folder = make_folder(tmp_path / "folder", seed=6)
     assert say("volume", "put", "daily", folder)["is_new"]
     assert not say("volume", "put", "daily", folder)["is_new"]
-    (row,) = [each for each in say("volume", "ls")["volumes"] if each["name"] == "daily"]
+    (row,) = [volume for volume in say("volume", "ls")["volumes"] if volume["name"] == "daily"]
     assert (row["versions"], row["newest"]["files"]) == (1, 8)
     script = tmp_path / "train.py"
     script.write_text(
@@ -300,8 +307,8 @@ def test_the_commands_of_a_working_day(pool: Pool, tmp_path: Path) -> None:
     assert model.read_bytes() == (folder / "large.bin").read_bytes()[:1000]
     say("cp", model, "daily:models/")
     files = {
-        each["path"]: each["size_bytes"]
-        for each in say("volume", "show", "daily", "--files")["files"]
+        file["path"]: file["size_bytes"]
+        for file in say("volume", "show", "daily", "--files")["files"]
     }
     assert files["models/model.pt"] == 1000 and len(files) == 9
     # As `cp` does: a file gets the target's name, unless that is a directory.
@@ -318,8 +325,8 @@ def test_the_commands_of_a_working_day(pool: Pool, tmp_path: Path) -> None:
     friend = Wallet("a friend").address
     assert say("volume", "share", "daily", friend)["volume"]["shared_with"] == [friend]
     assert say("volume", "share", "daily", friend, "--stop")["volume"]["shared_with"] == []
-    kept = say("volume", "keep", "daily", "--versions", "3", "--unused", "30d")["volume"]
-    assert (kept["keep_versions"], kept["keep_seconds"]) == (3, 30 * 86_400)
+    kept_volume = say("volume", "keep", "daily", "--versions", "3", "--unused", "30d")["volume"]
+    assert (kept_volume["keep_versions"], kept_volume["keep_seconds"]) == (3, 30 * 86_400)
     say("volume", "rm", "daily")
     # Mistakes get a sentence.
     for words, sentence in (

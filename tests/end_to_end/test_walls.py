@@ -48,12 +48,12 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "source", "asked"), HOSTILE, ids=[row[0] for row in HOSTILE])
+@pytest.mark.parametrize(("reason", "source", "options"), HOSTILE, ids=[row[0] for row in HOSTILE])
 def test_a_wall_ends_the_task_with_its_reason(
-    pool: ServerProcess, reason: str, source: str, asked: dict[str, object]
+    pool: ServerProcess, reason: str, source: str, options: dict[str, object]
 ) -> None:
     client = pool.client()
-    finished = client.finished(client.submit(source, **asked))
+    finished = client.finished(client.submit(source, **options))
     assert (finished["state"], finished["reason"]) == ("failed", reason)
     assert client.finished(client.submit("print('still fine')"))["state"] == "succeeded"
 
@@ -100,7 +100,7 @@ def test_two_accounts_see_nothing_of_each_other_or_of_the_host(
     assert operator.finished(operator.submit(leave))["state"] == "succeeded"
     looking = bob.submit(LOOK)
     assert bob.finished(looking)["state"] == "succeeded"
-    seen = bob.log(looking)
+    log = bob.log(looking)
     for foreign in (
         "alices-data",
         "left-behind",
@@ -110,13 +110,13 @@ def test_two_accounts_see_nothing_of_each_other_or_of_the_host(
         "planted-",
         "shadow",
     ):
-        assert foreign not in seen, f"the task saw {foreign!r}"
+        assert foreign not in log, f"the task saw {foreign!r}"
     for hidden in ("/home", "/root", "/var", "/run", "/srv", "/mnt"):
-        assert f"present{hidden}" not in seen
+        assert f"present{hidden}" not in log
     # A Python that is not below /usr is shown there, and nothing else is.
-    assert f"opt holds {['python'] if PYTHON_IS_MOUNTED else []}\n" in seen
-    assert "uid 0 " not in seen
-    assert "interfaces ['lo']" in seen
+    assert f"opt holds {['python'] if PYTHON_IS_MOUNTED else []}\n" in log
+    assert "uid 0 " not in log
+    assert "interfaces ['lo']" in log
 
 
 def test_there_is_no_way_to_the_network(pool: ServerProcess) -> None:

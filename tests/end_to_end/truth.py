@@ -13,10 +13,10 @@ from tests.databases import SHARED
 def check_truth(directory: Path) -> InvariantSnapshot:
     """Every invariant holds in the server of this directory; answers what it saw."""
     postgres = directory / "server" / "postgres"
-    taken = _take_from(postgres) if postgres.exists() else take(SHARED.of(directory))
-    seen = asyncio.run(taken)
-    assert check_invariants(seen) == []
-    return seen
+    snapshot_coroutine = _take_from(postgres) if postgres.exists() else take(SHARED.of(directory))
+    snapshot = asyncio.run(snapshot_coroutine)
+    assert check_invariants(snapshot) == []
+    return snapshot
 
 
 async def _take_from(directory: Path) -> InvariantSnapshot:

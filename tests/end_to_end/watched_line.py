@@ -23,7 +23,11 @@ class WatchedLine(Line):
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(_CHUNK_BYTES):
-                if (word := next((each for each in self._words if each in data), None)) is not None:
+                if (
+                    word := next(
+                        (watched_word for watched_word in self._words if watched_word in data), None
+                    )
+                ) is not None:
                     self._words.pop(word).set()
                     self._swallow(source)
                     break

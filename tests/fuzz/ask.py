@@ -35,20 +35,22 @@ class Asker:
         headers: dict[str, str],
         must_fail: bool = False,
     ) -> int:
-        shown = {name: value for name, value in headers.items() if name != "Authorization"}
-        said = f"{caller.name}: {operation.method} {url[:300]} {shown} {(body or b'')[:300]!r}"
+        shown_headers = {name: value for name, value in headers.items() if name != "Authorization"}
+        summary = (
+            f"{caller.name}: {operation.method} {url[:300]} {shown_headers} {(body or b'')[:300]!r}"
+        )
         try:
             status, text = self._send(operation.method, url, body, headers)
         except urllib3.exceptions.HTTPError as error:
-            self._counts.blame(f"no answer ({error!r}): {said}")
+            self._counts.blame(f"no answer ({error!r}): {summary}")
             return 0
         self._counts.count(source, caller.name, operation.name, status)
         if status >= 500:
-            self._counts.blame(f"{status} {text!r}: {said}")
+            self._counts.blame(f"{status} {text!r}: {summary}")
         if status >= 400 and str(status) not in operations()[operation.name]["responses"]:
-            self._counts.blame(f"{status}, which the document does not have: {said}")
+            self._counts.blame(f"{status}, which the document does not have: {summary}")
         if must_fail and status < 400:
-            self._counts.blame(f"{status}, and must fail: {said}")
+            self._counts.blame(f"{status}, and must fail: {summary}")
         return status
 
     def _send(
@@ -69,12 +71,12 @@ class Asker:
         self._pool.clear()
 
 
-def path_of(operation: Operation, caller: FuzzCaller, named: str | None = None) -> str:
+def path_of(operation: Operation, caller: FuzzCaller, object_id: str | None = None) -> str:
     """With the caller's own object, or with this name."""
     if operation.about is None:
         return operation.path
-    own = caller.person.objects.get(operation.about, "none")
-    return operation.url(own if named is None else named)
+    own_id = caller.person.objects.get(operation.about, "none")
+    return operation.url(own_id if object_id is None else object_id)
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -42,13 +42,13 @@ def try_by_hand(
     seed: int = 0,
 ) -> None:
     """All of them, or what chance takes: a share, and of the names in paths many more than that."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for operation in operations(document):
         for caller in callers:
             token = caller.token()
             for hostile, url in _requests(document, operation, caller, columns):
                 is_let_in = hostile.is_name and caller.name in _LET_THROUGH
-                if chance.random() > (min(1, share * _MORE_NAMES) if is_let_in else share):
+                if rng.random() > (min(1, share * _MORE_NAMES) if is_let_in else share):
                     continue
                 headers = {"Content-Type": "application/json", **hostile.headers, **bearer(token)}
                 asker.ask(
@@ -65,28 +65,32 @@ def try_by_hand(
 def _requests(
     document: dict[str, Any], operation: Operation, caller: FuzzCaller, columns: list[str]
 ) -> Iterator[tuple[Hostile, str]]:
-    own = path_of(operation, caller)
+    own_path = path_of(operation, caller)
     right = BODIES[operation.name](caller.person) if operation.has_body else {}
     if operation.has_body and operation.name not in OCTETS:
         extra = sorted(set(columns) - _fields(document, operation))
-        yield from ((hostile, own) for hostile in bodies(msgspec.to_builtins(right), extra))
-        yield from ((hostile, own) for hostile in packed_bodies(right))
+        yield from ((hostile, own_path) for hostile in bodies(msgspec.to_builtins(right), extra))
+        yield from ((hostile, own_path) for hostile in packed_bodies(right))
     body = msgspec.json.encode(right)
     for name in NAMES:
         if operation.about is not None:
-            named = Hostile(f"named {name[:20]}", body, is_name=True)
-            yield named, path_of(operation, caller, name)
+            named_body = Hostile(f"named {name[:20]}", body, is_name=True)
+            yield named_body, path_of(operation, caller, name)
         for query in (*_queries(document, operation), "unheard_of"):
-            yield Hostile(f"{query} is {name[:20]}", body), f"{own}?{query}={name}"
+            yield Hostile(f"{query} is {name[:20]}", body), f"{own_path}?{query}={name}"
 
 
 def _fields(document: dict[str, Any], operation: Operation) -> set[str]:
-    said = document["paths"][operation.path][operation.method.lower()]
-    (content,) = said["requestBody"]["content"].values()
+    operation_document = document["paths"][operation.path][operation.method.lower()]
+    (content,) = operation_document["requestBody"]["content"].values()
     name = content["schema"]["$ref"].rpartition("/")[2]
     return set(document["components"]["schemas"][name]["properties"])
 
 
 def _queries(document: dict[str, Any], operation: Operation) -> list[str]:
-    said = document["paths"][operation.path][operation.method.lower()]
-    return [each["name"] for each in said.get("parameters", []) if each.get("in") == "query"]
+    operation_document = document["paths"][operation.path][operation.method.lower()]
+    return [
+        parameter["name"]
+        for parameter in operation_document.get("parameters", [])
+        if parameter.get("in") == "query"
+    ]

@@ -27,30 +27,37 @@ _PACKED_SHARE = 0.3  # of the bodies, in MessagePack instead of JSON
 
 
 def try_by_schema(
-    document: dict[str, Any], callers: list[FuzzCaller], asker: Asker, counts: Counts, wanted: int
+    document: dict[str, Any],
+    callers: list[FuzzCaller],
+    asker: Asker,
+    counts: Counts,
+    request_count: int,
 ) -> None:
     """At least this many: rounds over every operation, the wrong ones first, until they are there.
 
     A round has all of one mode, at most the half of what is wanted.
     """
-    chance = random.Random(counts.seed)
-    known = {each.name: each for each in operations(document)}
-    described = [_described(each) for each in _schema(document).get_all_operations()]
-    enough = counts.requests + wanted
+    rng = random.Random(counts.seed)
+    known_operations = {operation.name: operation for operation in operations(document)}
+    definitions = [
+        _described(operation_definition)
+        for operation_definition in _schema(document).get_all_operations()
+    ]
+    enough = counts.requests + request_count
     for mode in itertools.cycle(_MODES):
-        missing = min(enough - counts.requests, wanted / len(_MODES))
+        missing = min(enough - counts.requests, request_count / len(_MODES))
         if missing <= 0:
             return
-        cases = max(_FEWEST_AT_ONCE, math.ceil(missing / len(described) / len(callers)))
-        for each in described:
-            operation = known[each.definition.raw["operationId"]]
-            send = _sender(operation, callers, asker, chance)
+        cases = max(_FEWEST_AT_ONCE, math.ceil(missing / len(definitions) / len(callers)))
+        for definition in definitions:
+            operation = known_operations[definition.definition.raw["operationId"]]
+            send = _sender(operation, callers, asker, rng)
             try:
-                strategy = each.as_strategy(generation_mode=mode)
-                _run(strategy, send, cases, chance.getrandbits(32))
+                strategy = definition.as_strategy(generation_mode=mode)
+                _run(strategy, send, cases, rng.getrandbits(32))
             except Unsatisfiable:  # open to everybody, and nothing can be said to it
-                strategy = each.as_strategy(generation_mode=GenerationMode.POSITIVE)
-                _run(strategy, send, cases, chance.getrandbits(32))
+                strategy = definition.as_strategy(generation_mode=GenerationMode.POSITIVE)
+                _run(strategy, send, cases, rng.getrandbits(32))
 
 
 def _schema(document: dict[str, Any]) -> Any:
@@ -63,14 +70,14 @@ def _described(result: Any) -> Any:
 
 
 def _sender(
-    operation: Operation, callers: list[FuzzCaller], asker: Asker, chance: random.Random
+    operation: Operation, callers: list[FuzzCaller], asker: Asker, rng: random.Random
 ) -> Callable[[Any], None]:
     """Every caller sends every case: making one costs more than sending it."""
     tokens = {caller.name: caller.token() for caller in callers}
 
     def send(case: Any) -> None:
         # Half of them about something that is there, or nothing behind a 404 is ever reached.
-        is_about_own = operation.about is not None and chance.random() < 0.5
+        is_about_own = operation.about is not None and rng.random() < 0.5
         for caller in callers:
             if is_about_own:
                 case.path_parameters[operation.about] = caller.person.objects.get(
@@ -81,7 +88,7 @@ def _sender(
             headers = {**_headers(request), **bearer(tokens[caller.name])}
             if body is not None:
                 kind = "application/octet-stream" if operation.name in OCTETS else _JSON
-                if kind == _JSON and chance.random() < _PACKED_SHARE:
+                if kind == _JSON and rng.random() < _PACKED_SHARE:
                     kind, body = _PACKED, _pack(case.body)
                 headers["Content-Type"] = kind
             asker.ask("schema", caller, operation, url, body, headers)
@@ -114,9 +121,11 @@ def _url_and_body(request: dict[str, Any]) -> tuple[str, bytes | None]:
 
 def _headers(request: dict[str, Any]) -> dict[str, str]:
     """Those of the schema; what HTTP itself could not carry is left out."""
-    named = {"Idempotency-Key", "If-None-Match", "Last-Event-ID", "Potluck-Lease"}
-    found = {name: str(value) for name, value in request["headers"].items() if name in named}
-    return {name: value for name, value in found.items() if value.isascii() and value.isprintable()}
+    kept_names = {"Idempotency-Key", "If-None-Match", "Last-Event-ID", "Potluck-Lease"}
+    headers = {name: str(value) for name, value in request["headers"].items() if name in kept_names}
+    return {
+        name: value for name, value in headers.items() if value.isascii() and value.isprintable()
+    }
 
 
 def _run(strategy: Any, send: Callable[[Any], None], times: int, number: int) -> None:

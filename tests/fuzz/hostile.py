@@ -102,9 +102,9 @@ def packed_bodies(right: Any) -> Iterator[Hostile]:
     """The same in MessagePack."""
     good = msgspec.msgpack.encode(right)
     for place, marked in _marked(right):
-        whole = msgspec.msgpack.encode(marked)
+        packed = msgspec.msgpack.encode(marked)
         for name, raw in PACKED_VALUES.items():
-            body = whole.replace(msgspec.msgpack.encode(_MARK), raw)
+            body = packed.replace(msgspec.msgpack.encode(_MARK), raw)
             yield Hostile(f"{place} is {name}, packed", body, PACKED)
     yield Hostile("packed, cut short", good[:-1], PACKED, must_fail=len(good) > 1)
     yield Hostile("packed, with a tail", good + b"\xc0", PACKED, must_fail=True)
@@ -151,11 +151,11 @@ def _marked(value: Any, place: str = "it") -> Iterator[tuple[str, Any]]:
     """The value with one leaf or branch replaced by the mark, for each of them."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            for where, marked in _marked(inner, f"{place}.{key}"):
-                yield where, {**value, key: marked}
+            for location, marked in _marked(inner, f"{place}.{key}"):
+                yield location, {**value, key: marked}
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            for where, marked in _marked(inner, f"{place}.{index}"):
-                yield where, [*value[:index], marked, *value[index + 1 :]]
+            for location, marked in _marked(inner, f"{place}.{index}"):
+                yield location, [*value[:index], marked, *value[index + 1 :]]
     if place != "it":
         yield place, _MARK

@@ -37,14 +37,14 @@ def main() -> int:
     parser.add_argument("--by-schema", type=int, default=BY_SCHEMA)
     parser.add_argument("--share", type=float, default=1.0, help="of what is written by hand")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
-    chosen = parser.parse_args()
-    counts = Counts(chosen.seed)
+    options = parser.parse_args()
+    counts = Counts(options.seed)
     with (
         tempfile.TemporaryDirectory(prefix="potluck-fuzz-") as directory,
         embedded_databases() as databases,
         databases.fresh() as url,
     ):
-        fuzz(Path(directory), url, counts, chosen.by_schema, chosen.share)
+        fuzz(Path(directory), url, counts, options.by_schema, options.share)
     print(counts.written())
     return 1 if counts.mistakes else 0
 

@@ -26,11 +26,13 @@ def test_no_request_is_the_server_s_mistake(
 ) -> None:
     counts = Counts(SEED)
     fuzz(tmp_path, database_url, counts, by_schema, share=0.01)
-    told = counts.report()
+    summary = counts.report()
     with tallying(request) as tally:
-        tally.note(f"fuzz: {told['requests']} requests, {told['server_errors']} server errors")
+        tally.note(
+            f"fuzz: {summary['requests']} requests, {summary['server_errors']} server errors"
+        )
         with tally("fuzz, no server error", "all of them"):
             assert not counts.mistakes, counts.written()
-    assert told["operations"] == len(OPERATIONS) - len(PAGES)
+    assert summary["operations"] == len(OPERATIONS) - len(PAGES)
     # Strangers and everybody else were asked about, and some of it was let through.
     assert len(counts.by_caller) == 5 and counts.by_status[200] and counts.by_status[401]

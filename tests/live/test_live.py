@@ -162,5 +162,5 @@ async def test_a_message_goes_to_one_collector_in_order(live: Live) -> None:
 async def test_an_outbox_without_a_reader_stays_small(live: Live) -> None:
     for number in range(MOST_MESSAGES + 5):
         await live.post("questions", str(number).encode())
-    kept = await live.collect("questions")
-    assert (len(kept), kept[0], kept[-1]) == (MOST_MESSAGES, b"5", b"1004")
+    messages = await live.collect("questions")
+    assert (len(messages), messages[0], messages[-1]) == (MOST_MESSAGES, b"5", b"1004")

@@ -17,9 +17,9 @@ SOON_SECONDS = 10.0
 @pytest.fixture
 async def pair(own_redis: RedisServer) -> AsyncIterator[tuple[RedisLive, RedisLive]]:
     """Two instances of one server."""
-    one, other = await RedisLive.connect(own_redis.url), await RedisLive.connect(own_redis.url)
-    yield one, other
-    await one.close()
+    first, other = await RedisLive.connect(own_redis.url), await RedisLive.connect(own_redis.url)
+    yield first, other
+    await first.close()
     await other.close()
 
 
@@ -36,67 +36,67 @@ async def can_put(live: RedisLive, key: str) -> bool:
 
 
 async def test_a_wake_reaches_the_other_instance(pair: tuple[RedisLive, RedisLive]) -> None:
-    one, other = pair
+    first, other = pair
     async with other.listen("task:1") as listener:
         for _ in range(3):
-            await one.wake("task:1")
+            await first.wake("task:1")
             assert await listener.wait(SOON_SECONDS)
 
 
 async def test_a_thousand_topics_at_once_all_arrive(pair: tuple[RedisLive, RedisLive]) -> None:
-    one, other = pair
+    first, other = pair
     topics = [f"task:{number}" for number in range(1_000)]
     async with asyncio.TaskGroup() as group:
-        listening = asyncio.Semaphore(0)
+        listening_count = asyncio.Semaphore(0)
 
         async def hear(topic: str) -> None:
             async with other.listen(topic) as listener:
-                listening.release()
+                listening_count.release()
                 assert await listener.wait(SOON_SECONDS)
 
         for topic in topics:
             group.create_task(hear(topic))
         for _ in topics:
-            await listening.acquire()
+            await listening_count.acquire()
         for topic in topics:
-            await one.wake(topic)
+            await first.wake(topic)
 
 
 async def test_the_last_wake_before_closing_is_sent(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:
-    leaving = await RedisLive.connect(own_redis.url)
+    closing_live = await RedisLive.connect(own_redis.url)
     async with pair[0].listen("schedule") as listener:
-        await leaving.wake("schedule")
-        await leaving.close()
+        await closing_live.wake("schedule")
+        await closing_live.close()
         assert await listener.wait(SOON_SECONDS)
 
 
 async def test_values_are_shared(pair: tuple[RedisLive, RedisLive]) -> None:
-    one, other = pair
-    await one.put("reason", b"no GPU", 60)
+    first, other = pair
+    await first.put("reason", b"no GPU", 60)
     assert await other.get("reason") == b"no GPU"
-    await one.append("samples", b"1", 3, 60)
+    await first.append("samples", b"1", 3, 60)
     await other.append("samples", b"2", 3, 60)
-    assert await one.series("samples") == [b"1", b"2"]
+    assert await first.series("samples") == [b"1", b"2"]
 
 
 async def test_without_redis_everything_goes_on(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:
-    one, _ = pair
-    await one.put("reason", b"no GPU", 60)
+    first, _ = pair
+    await first.put("reason", b"no GPU", 60)
     own_redis.kill()
     started = time.monotonic()
-    async with one.listen("task:1") as listener:
-        assert not await one.ping()
-        assert await one.get("reason") is None
-        assert await one.get_many(["reason", "other"]) == [None, None]
-        await one.put("reason", b"no GPU", 60)
-        await one.drop("reason")
-        await one.append("samples", b"1", 3, 60)
-        assert await one.series("samples") == []
-        await one.wake("task:1")
+    async with first.listen("task:1") as listener:
+        assert not await first.ping()
+        assert await first.get("reason") is None
+        assert await first.get_many(["reason", "other"]) == [None, None]
+        await first.put("reason", b"no GPU", 60)
+        await first.drop("reason")
+        await first.append("samples", b"1", 3, 60)
+        assert await first.series("samples") == []
+        await first.wake("task:1")
         assert await listener.wait(SOON_SECONDS), "its own listeners need no Redis"
         assert not await listener.wait(0.02)
     assert time.monotonic() - started < 5
@@ -105,28 +105,28 @@ async def test_without_redis_everything_goes_on(
 async def test_a_frozen_redis_delays_no_request_for_long(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:
-    one, _ = pair
+    first, _ = pair
     with own_redis.frozen():
         started = time.monotonic()
         for _ in range(100):
-            assert await one.get("reason") is None
+            assert await first.get("reason") is None
         assert time.monotonic() - started < 5
-    await until(lambda: can_put(one, "reason"))
+    await until(lambda: can_put(first, "reason"))
 
 
 async def test_a_restarted_redis_is_used_again(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:
-    one, other = pair
+    first, other = pair
     async with other.listen("task:1") as listener:
         own_redis.kill()
-        await until(lambda: is_down(one))
+        await until(lambda: is_down(first))
         own_redis.start()
         assert await listener.wait(SOON_SECONDS), "what was missed meanwhile is looked for once"
-        await until(lambda: can_put(one, "reason"))
-        await one.wake("task:1")
+        await until(lambda: can_put(first, "reason"))
+        await first.wake("task:1")
         assert await listener.wait(SOON_SECONDS)
-    assert await one.ping()
+    assert await first.ping()
 
 
 async def is_down(live: RedisLive) -> bool:
@@ -136,13 +136,13 @@ async def is_down(live: RedisLive) -> bool:
 async def test_flushall_costs_nothing_but_a_moment(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:
-    one, other = pair
-    await one.put("reason", b"no GPU", 60)
+    first, other = pair
+    await first.put("reason", b"no GPU", 60)
     async with other.listen("task:1") as listener:
         own_redis.flush()
-        assert await one.get("reason") is None
-        assert await can_put(one, "reason")
-        await one.wake("task:1")
+        assert await first.get("reason") is None
+        assert await can_put(first, "reason")
+        await first.wake("task:1")
         assert await listener.wait(SOON_SECONDS)
 
 
@@ -160,11 +160,11 @@ async def test_it_starts_before_redis_does(own_redis: RedisServer) -> None:
 async def test_a_stranger_s_message_is_ignored(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:
-    one, other = pair
+    first, other = pair
     async with redis.asyncio.Redis.from_url(own_redis.url) as stranger:
         await stranger.publish("potluck:wake", b"\xff not ours")
     async with other.listen("task:1") as listener:
-        await one.wake("task:1")
+        await first.wake("task:1")
         assert await listener.wait(SOON_SECONDS)
 
 

@@ -46,12 +46,12 @@ async def test_many_at_once_get_no_more_than_the_burst(live: Live) -> None:
 
 
 async def test_two_instances_share_a_bucket(redis_url: str) -> None:
-    one, other = await RedisLive.connect(redis_url), await RedisLive.connect(redis_url)
+    first, other = await RedisLive.connect(redis_url), await RedisLive.connect(redis_url)
     try:
-        waits = [await live.take("calls", 0.01, 4) for _ in range(4) for live in (one, other)]
+        waits = [await live.take("calls", 0.01, 4) for _ in range(4) for live in (first, other)]
         assert waits.count(0.0) == 4
     finally:
-        await one.close()
+        await first.close()
         await other.close()
 
 
@@ -59,11 +59,11 @@ async def test_without_redis_an_instance_counts_alone(own_redis: RedisServer) ->
     live = await RedisLive.connect(own_redis.url)
     try:
         own_redis.kill()
-        began = time.monotonic()
+        started = time.monotonic()
         waits = [await live.take("calls", 0.01, 4) for _ in range(20)]
         assert waits.count(0.0) == 4
         assert await live.peek("calls", 0.01, 4) > 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started < 5
     finally:
         await live.close()
 
@@ -93,11 +93,11 @@ def test_memory_is_bounded_by_who_was_here_just_now() -> None:
 def test_never_more_than_the_burst_and_what_flowed_in(
     pauses: list[float], per_second: float, burst: int
 ) -> None:
-    buckets, now, taken = Buckets(), 0.0, 0
+    buckets, now, taken_count = Buckets(), 0.0, 0
     for pause in pauses:
         now += pause
-        taken += buckets.take("calls", per_second, burst, now) == 0
-        assert taken <= burst + now * per_second + 1e-6
+        taken_count += buckets.take("calls", per_second, burst, now) == 0
+        assert taken_count <= burst + now * per_second + 1e-6
 
 
 @given(st.integers(1, 20), st.floats(0.5, 50))

@@ -37,26 +37,26 @@ async def listener(live: InProcessLive) -> AsyncIterator[Listener]:
 async def test_a_value_is_read_once_until_it_changes(
     live: InProcessLive, listener: Listener
 ) -> None:
-    kept, source = ValueCache[int | None](listener, 2.0), Source()
+    cache, source = ValueCache[int | None](listener, 2.0), Source()
     for _ in range(3):
-        assert await kept.load("a", source.read) == 1
+        assert await cache.load("a", source.read) == 1
     assert source.reads == 1
     source.value = 2
     await live.wake("other things")
-    assert await kept.load("a", source.read) == 1
+    assert await cache.load("a", source.read) == 1
     await live.wake("changes")
-    assert await kept.load("a", source.read) == 2
+    assert await cache.load("a", source.read) == 2
 
 
 async def test_without_a_wake_up_it_is_read_again_after_its_time(listener: Listener) -> None:
     now = 0.0
-    kept, source = ValueCache[int | None](listener, 2.0, clock=lambda: now), Source()
-    await kept.load("a", source.read)
+    cache, source = ValueCache[int | None](listener, 2.0, clock=lambda: now), Source()
+    await cache.load("a", source.read)
     now = 1.9
-    await kept.load("a", source.read)
+    await cache.load("a", source.read)
     assert source.reads == 1
     now = 2.0
-    await kept.load("a", source.read)
+    await cache.load("a", source.read)
     assert source.reads == 2
 
 
@@ -64,31 +64,31 @@ async def test_a_value_changed_during_its_read_is_not_cached(
     live: InProcessLive, listener: Listener
 ) -> None:
     """The change may be committed after the read has looked."""
-    kept, source = ValueCache[int | None](listener, 2.0), Source()
+    cache, source = ValueCache[int | None](listener, 2.0), Source()
 
     async def read_and_change() -> int | None:
         await live.wake("changes")
         # Another caller takes the wake-up.
-        await kept.load("b", source.read)
+        await cache.load("b", source.read)
         return 1
 
-    assert await kept.load("a", read_and_change) == 1
+    assert await cache.load("a", read_and_change) == 1
     source.value = 2
-    assert await kept.load("a", source.read) == 2
+    assert await cache.load("a", source.read) == 2
 
 
 async def test_a_missing_value_is_not_cached(listener: Listener) -> None:
-    kept, source = ValueCache[int | None](listener, 2.0), Source()
+    cache, source = ValueCache[int | None](listener, 2.0), Source()
     source.value = None
-    assert await kept.load("a", source.read) is None
+    assert await cache.load("a", source.read) is None
     source.value = 1
-    assert await kept.load("a", source.read) == 1
+    assert await cache.load("a", source.read) == 1
 
 
 async def test_the_number_of_values_is_bounded(listener: Listener) -> None:
-    kept, source = ValueCache[int | None](listener, 2.0, most=2), Source()
+    cache, source = ValueCache[int | None](listener, 2.0, most=2), Source()
     for key in ("a", "b", "c", "b", "c", "a"):
-        await kept.load(key, source.read)
+        await cache.load(key, source.read)
     assert source.reads == 4
 
 
@@ -96,8 +96,8 @@ async def test_the_number_of_values_is_bounded(listener: Listener) -> None:
 async def test_nothing_is_kept_without_a_listener_or_when_disabled(
     listener: Listener, seconds: float
 ) -> None:
-    kept = ValueCache[int | None](None if seconds else listener, seconds)
+    cache = ValueCache[int | None](None if seconds else listener, seconds)
     source = Source()
     for _ in range(2):
-        await kept.load("a", source.read)
+        await cache.load("a", source.read)
     assert source.reads == 2

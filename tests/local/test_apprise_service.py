@@ -10,11 +10,11 @@ from tests.alert_receiver import AlertReceiver, receiving
 
 def test_sending_does_not_replace_the_filters_of_warnings() -> None:
     """They are those of the whole process: threads would restore each other's."""
-    seen: list[Sequence[Any]] = []
+    filters_seen: list[Sequence[Any]] = []
 
     class Watching(AlertReceiver):
         def keep(self, message: dict[str, Any]) -> None:
-            seen.append(warnings.filters)
+            filters_seen.append(warnings.filters)
             super().keep(message)
 
     with receiving() as receiver:
@@ -22,4 +22,4 @@ def test_sending_does_not_replace_the_filters_of_warnings() -> None:
         send = open_apprise_service(receiver.url, "--notify")
         before = warnings.filters
         assert send("title", "text", False)
-    assert len(seen) == 1 and seen[0] is before
+    assert len(filters_seen) == 1 and filters_seen[0] is before

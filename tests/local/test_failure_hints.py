@@ -62,8 +62,8 @@ def test_a_missing_file_that_exists_here(directory: Path) -> None:
 def test_hints_name_options_that_exist() -> None:
     for cause in CAUSES:
         words = cause.for_command.replace(",", " ").replace(":", " ").replace(".", " ").split()
-        named = {word.removeprefix("--") for word in words if word.startswith("--")}
-        assert named <= {*OPTIONS, "with"}, named  # as --dependencies is typed
+        named_options = {word.removeprefix("--") for word in words if word.startswith("--")}
+        assert named_options <= {*OPTIONS, "with"}, named_options  # as --dependencies is typed
 
 
 def test_every_limit_names_the_option_that_raises_it() -> None:

@@ -93,8 +93,8 @@ class Pairs(Struct, frozen=True, kw_only=True):
 
 
 def sample(options: dict[str, object], variables: dict[str, str]) -> Sample:
-    given = {"place": Path("/given")}
-    return settings.read_values(Sample, "X_", options, variables, given, {"port": "--the-port"})
+    defaults = {"place": Path("/given")}
+    return settings.read_values(Sample, "X_", options, variables, defaults, {"port": "--the-port"})
 
 
 def test_options_win_over_variables_and_variables_over_defaults() -> None:
@@ -122,9 +122,9 @@ def test_nonsense_is_named(
 
 def test_errors_do_not_quote_values() -> None:
     """It may be an address with a password in it, and errors go to logs."""
-    for said in ("a-secret", "1=x,a-secret", "one=a-secret"):
+    for text in ("a-secret", "1=x,a-secret", "one=a-secret"):
         with pytest.raises(BadSettings) as raised:
-            settings.read_values(Pairs, "X_", {}, {"X_PAIRS": said}, {}, {})
+            settings.read_values(Pairs, "X_", {}, {"X_PAIRS": text}, {}, {})
         assert "X_PAIRS" in raised.value.detail and "secret" not in raised.value.detail
 
 

@@ -49,11 +49,11 @@ def _pieces(descriptor: int) -> list[bytes]:
 
 @pytest.mark.parametrize("in_a_terminal", [True, False], ids=["terminal", "file"])
 def test_a_failure_report_has_lines_of_code_and_no_variables(in_a_terminal: bool) -> None:
-    told = logged(in_a_terminal)
-    assert SECRET not in told
-    assert told.count("Traceback (most recent call last)") == 2, told
-    assert told.count("what went wrong") >= 2
-    assert "Warning" not in told, "the parts of the log agree with each other"
+    output = logged(in_a_terminal)
+    assert SECRET not in output
+    assert output.count("Traceback (most recent call last)") == 2, output
+    assert output.count("what went wrong") >= 2
+    assert "Warning" not in output, "the parts of the log agree with each other"
 
 
 _HOSTILE = """
@@ -67,9 +67,9 @@ logging.getLogger("a.library").warning("a node: %s", name)
 
 
 def test_a_terminal_obeys_nothing_of_what_is_logged() -> None:
-    told = logged(in_a_terminal=True, program=_HOSTILE)
-    assert "\x1b]" not in told and "\a" not in told and "\x9b" not in told
-    assert told.count("]52;c;QUJD") == 2, told
+    output = logged(in_a_terminal=True, program=_HOSTILE)
+    assert "\x1b]" not in output and "\a" not in output and "\x9b" not in output
+    assert output.count("]52;c;QUJD") == 2, output
 
 
 _TWICE = """
@@ -95,9 +95,9 @@ assert seen == [("inside", "KeyError"), ("without an exception", "NoneType")], s
 
 
 def test_an_exception_is_logged_and_counted_once() -> None:
-    told = logged(in_a_terminal=False, program=_TWICE)
-    assert told.count("Traceback") == 1 and "outside" not in told and "a library" not in told
-    assert "without an exception" in told
+    output = logged(in_a_terminal=False, program=_TWICE)
+    assert output.count("Traceback") == 1 and "outside" not in output and "a library" not in output
+    assert "without an exception" in output
 
 
 _ORIGINS = """
@@ -127,9 +127,9 @@ logging.getLogger("a.library").warning("a request with %s", key)
 
 @pytest.mark.parametrize("style", ["json", "text"])
 def test_likely_secrets_are_masked_in_every_style(style: str) -> None:
-    told = logged(in_a_terminal=False, program=_SECRET.replace("STYLE", style))
-    assert "x" * 43 not in told and told.count("[secret]") == 2
-    assert told.startswith("{") is (style == "json"), told
+    output = logged(in_a_terminal=False, program=_SECRET.replace("STYLE", style))
+    assert "x" * 43 not in output and output.count("[secret]") == 2
+    assert output.startswith("{") is (style == "json"), output
 
 
 _TEXT = """
@@ -149,5 +149,5 @@ def test_colours_are_for_terminals_that_want_them(
     in_a_terminal: bool, no_color: str, has_colours: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
-    told = logged(in_a_terminal, _TEXT)
-    assert "it works" in told and ("\x1b" in told) is has_colours
+    output = logged(in_a_terminal, _TEXT)
+    assert "it works" in output and ("\x1b" in output) is has_colours

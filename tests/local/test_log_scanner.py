@@ -38,17 +38,17 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize("what", SECRETS)
-def test_it_is_found_in_a_log_and_masked_by_ours(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("secret_name", SECRETS)
+def test_it_is_found_in_a_log_and_masked_by_ours(secret_name: str, tmp_path: Path) -> None:
     scanner, log = LogScanner(), tmp_path / "server.log"
     log.write_text("it starts\n")
     scanner.watch(log)
     assert scanner.scan() == []
     with log.open("a") as file:
-        file.write(f"a request failed: {SECRETS[what]}\n")
+        file.write(f"a request failed: {SECRETS[secret_name]}\n")
     assert len(scanner.scan()) >= 1
     assert scanner.scan() == [], "once"
-    masked = mask_secrets(SECRETS[what])
+    masked = mask_secrets(SECRETS[secret_name])
     assert MASK in masked and scanner.find(masked) == []
 
 
@@ -69,7 +69,7 @@ def test_ids_hashes_and_addresses_are_not_secrets() -> None:
 
 
 def test_names_of_metrics_are_not_secrets() -> None:
-    names = "\n".join(f"{each.name}_bucket" for each in (*of_server.TABLE, *of_provider.TABLE))
+    names = "\n".join(f"{metric.name}_bucket" for metric in (*of_server.TABLE, *of_provider.TABLE))
     assert "potluck_device_" in names
     assert mask_secrets(names) == names
 
@@ -98,10 +98,12 @@ def test_a_test_whose_server_logs_a_token_fails(tmp_path: Path) -> None:
     test.write_text(_FAILING)
     options = ["-c", "pyproject.toml", "--rootdir=.", "-p", "tests.conftest"]
     command = [sys.executable, "-m", "pytest", *options, str(test), f"--basetemp={tmp_path}/base"]
-    ran = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 1, ran.stdout
-    assert "ERROR at teardown of test_a_token_is_masked_in_the_log" in ran.stdout, ran.stdout
-    assert "a token of Potluck" in ran.stdout and "x" * 43 not in ran.stdout
+    process = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 1, process.stdout
+    assert "ERROR at teardown of test_a_token_is_masked_in_the_log" in process.stdout, (
+        process.stdout
+    )
+    assert "a token of Potluck" in process.stdout and "x" * 43 not in process.stdout
 
 
 def test_every_process_of_the_tests_is_watched(request: pytest.FixtureRequest) -> None:

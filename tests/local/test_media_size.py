@@ -19,8 +19,8 @@ PARQUET = base64.b64decode(
 
 def png(width: int, height: int) -> bytes:
     header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    begun = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header
-    return begun + struct.pack(">I", zlib.crc32(header))
+    chunk = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header
+    return chunk + struct.pack(">I", zlib.crc32(header))
 
 
 def jpeg(width: int, height: int) -> bytes:
@@ -62,7 +62,7 @@ NONE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "size"), REAL, ids=[each[0] for each in REAL])
+@pytest.mark.parametrize(("name", "data", "size"), REAL, ids=[case[0] for case in REAL])
 def test_what_is_one(name: str, data: bytes, size: MediaSize, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     assert measure_media(tmp_path / name) == size

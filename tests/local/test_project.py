@@ -30,8 +30,8 @@ def write(project: Path, *lines: str) -> None:
 def said(project: Path, *block: str) -> dict[str, Any]:
     """By the script, if it says anything, and by the project."""
     source = BLOCK.format("".join(f"# {line}\n" for line in block)) if block else "print(1)"
-    found = project_defaults(project / "src" / "job.py", source, project / "src")
-    return {each.key: (each.value, each.where) for each in found}
+    defaults = project_defaults(project / "src" / "job.py", source, project / "src")
+    return {default.key: (default.value, default.where) for default in defaults}
 
 
 VALUES = [
@@ -108,10 +108,10 @@ def test_a_mistake_is_named_by_file_line_and_key(
 
 def test_the_scripts_word_goes_before_the_projects(project: Path) -> None:
     write(project, "gpu = 1", 'vram = "8GB"', 'env = { A = "p", B = "p" }')
-    found = said(project, "gpu = 2", 'env = { B = "s" }')
-    assert found["gpu"] == (2, "job.py, line 5")
-    assert found["vram"] == ("8GB", "pyproject.toml, line 6")
-    assert found["env"][0] == ["A=p", "B=p", "B=s"]
+    defaults = said(project, "gpu = 2", 'env = { B = "s" }')
+    assert defaults["gpu"] == (2, "job.py, line 5")
+    assert defaults["vram"] == ("8GB", "pyproject.toml, line 6")
+    assert defaults["env"][0] == ["A=p", "B=p", "B=s"]
 
 
 def test_a_script_may_lower_the_price_and_not_raise_it(project: Path) -> None:
@@ -153,8 +153,8 @@ def test_paths_are_of_the_project_wherever_one_stands(
 ) -> None:
     write(project, 'folder = "src"', 'file = ["data.csv:d.csv"]', 'output = "out"')
     monkeypatch.chdir(project / "src")
-    found = {key: value for key, (value, _) in said(project).items()}
-    assert found == {"folder": ".", "file": ["../data.csv:d.csv"], "output": "../out"}
+    defaults = {key: value for key, (value, _) in said(project).items()}
+    assert defaults == {"folder": ".", "file": ["../data.csv:d.csv"], "output": "../out"}
 
 
 def test_a_link_does_not_lead_out_either(project: Path) -> None:

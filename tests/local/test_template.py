@@ -25,17 +25,19 @@ def own(name: str, text: str) -> Path:
 
 
 def test_those_that_come_along_can_be_used() -> None:
-    found = list(all_templates())
-    names = [each.name for each in found if isinstance(each, Template)]
-    assert names == sorted(each.name for each in BUILT_IN.iterdir())
+    templates = list(all_templates())
+    names = [template.name for template in templates if isinstance(template, Template)]
+    assert names == sorted(path.name for path in BUILT_IN.iterdir())
     assert {"k-means", "mandelbrot", "matrix-product", "opencl-benchmark"} <= set(names)
-    for each in found:
-        assert isinstance(each, Template) and each.about.script
-        source = (each.directory / each.about.script).read_text()
-        is_plain = each.name == "hello"
-        assert is_plain or read_metadata(source).dependencies, f"{each.name} brings nothing along"
-        for name in each.about.parameters:
-            assert f'"--{name}"' in source, f"the script of {each.name} takes no --{name}"
+    for template in templates:
+        assert isinstance(template, Template) and template.about.script
+        source = (template.directory / template.about.script).read_text()
+        is_plain = template.name == "hello"
+        assert is_plain or read_metadata(source).dependencies, (
+            f"{template.name} brings nothing along"
+        )
+        for name in template.about.parameters:
+            assert f'"--{name}"' in source, f"the script of {template.name} takes no --{name}"
 
 
 def test_parameters_become_arguments() -> None:
@@ -47,7 +49,7 @@ def test_parameters_become_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("parameters", "sentence"),
     [
         ({"sise": "64"}, "matrix-product has no parameter 'sise'."),
         ({"size": "many"}, "-p size=many is not a whole number."),
@@ -55,11 +57,11 @@ def test_parameters_become_arguments() -> None:
         ({"save": "perhaps"}, "-p save=perhaps is not a choice."),
     ],
 )
-def test_parameters_that_do_not_fit(given: dict[str, str], said: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        find_template("matrix-product").arguments(given)
-    assert refused.value.detail == said
-    assert refused.value.hint
+def test_parameters_that_do_not_fit(parameters: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as error_info:
+        find_template("matrix-product").arguments(parameters)
+    assert error_info.value.detail == sentence
+    assert error_info.value.hint
 
 
 def test_not_a_number_is_out_of_range() -> None:
@@ -90,7 +92,7 @@ def test_files_beside_the_script_go_along() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("summary =", "Invalid value"),
         ('script = "do.py"', "missing required field 'summary'"),
@@ -100,18 +102,20 @@ def test_files_beside_the_script_go_along() -> None:
         (f"{PLAIN}[parameters.n]\ndefault = 1\nminimum = 2", "the default of n"),
     ],
 )
-def test_mistakes_in_a_template_are_reported(text: str, why: str) -> None:
+def test_mistakes_in_a_template_are_reported(text: str, reason: str) -> None:
     own("wrong", text)
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error_info:
         find_template("wrong")
-    assert "template.toml is invalid" in refused.value.detail
-    assert why in refused.value.detail
-    (told,) = [each for each in all_templates() if isinstance(each, PotluckError)]
-    assert told.detail == refused.value.detail
+    assert "template.toml is invalid" in error_info.value.detail
+    assert reason in error_info.value.detail
+    (broken_template,) = [
+        template for template in all_templates() if isinstance(template, PotluckError)
+    ]
+    assert broken_template.detail == error_info.value.detail
 
 
 @pytest.mark.parametrize(
-    ("script", "why"),
+    ("script", "reason"),
     [
         ("../private.txt", "is outside the folder"),
         ("/etc/hostname", "is outside the folder"),
@@ -121,15 +125,15 @@ def test_mistakes_in_a_template_are_reported(text: str, why: str) -> None:
         (".", "is not a file in the folder"),
     ],
 )
-def test_a_script_is_a_file_of_the_folder(script: str, why: str) -> None:
+def test_a_script_is_a_file_of_the_folder(script: str, reason: str) -> None:
     """It is read here and sent to a node: no other file of the machine may be named."""
     folder = own("theirs", f'summary = "Reads."\nscript = "{script}"\n')
     (folder.parent / "private.txt").write_text("mine")
     (folder / "link.py").symlink_to("../private.txt")
     (folder / "ring.py").symlink_to("ring.py")
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error_info:
         find_template("theirs")
-    assert why in refused.value.detail
+    assert reason in error_info.value.detail
 
 
 def test_a_script_may_lie_below_or_be_a_link_to_its_neighbour() -> None:

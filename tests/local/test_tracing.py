@@ -13,7 +13,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.mark.parametrize(
-    ("variables", "wanted"),
+    ("variables", "expected"),
     [
         ({}, False),
         ({"OTEL_SERVICE_NAME": "ours"}, False),
@@ -25,8 +25,8 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, False),
     ],
 )
-def test_the_standard_variables_turn_it_on(variables: dict[str, str], wanted: bool) -> None:
-    assert is_wanted(variables) is wanted
+def test_the_standard_variables_turn_it_on(variables: dict[str, str], expected: bool) -> None:
+    assert is_wanted(variables) is expected
 
 
 def test_an_exporter_that_is_not_there_is_refused() -> None:
@@ -70,11 +70,11 @@ try:
 except PartMissing as error:
     print(error.detail, error.hint)
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         env={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "is not installed" in done.stdout and "[tracing]" in done.stdout, done.stderr
+    assert "is not installed" in process.stdout and "[tracing]" in process.stdout, process.stderr

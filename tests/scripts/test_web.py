@@ -74,17 +74,17 @@ def command(checkout: Path) -> list[str]:
 def build(checkout: Path, **variables: str) -> list[dict[str, Any]]:
     """Its events; the last one says how it ended."""
     environment = {**os.environ, "npm_config_cache": str(checkout / "npm"), **variables}
-    done = subprocess.run(
+    process = subprocess.run(
         command(checkout), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
     )
-    assert not done.stderr, done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == (3 if events[-1]["event"] == "unavailable" else 0)
+    assert not process.stderr, process.stderr
+    events = [json.loads(line) for line in process.stdout.splitlines()]
+    assert process.returncode == (3 if events[-1]["event"] == "unavailable" else 0)
     return events
 
 
 def names(events: list[dict[str, Any]]) -> list[str]:
-    return [each["event"] for each in events]
+    return [event["event"] for event in events]
 
 
 def folder(checkout: Path) -> Path:
@@ -92,8 +92,8 @@ def folder(checkout: Path) -> Path:
 
 
 def script(checkout: Path) -> bytes:
-    found = read_build(folder(checkout)).stored
-    return next(data for name, data in found.items() if name.endswith(".js"))
+    files = read_build(folder(checkout)).stored
+    return next(data for name, data in files.items() if name.endswith(".js"))
 
 
 def test_it_is_built_once_and_again_when_a_source_changes(checkout: Path) -> None:
@@ -110,7 +110,7 @@ def test_it_is_built_once_and_again_when_a_source_changes(checkout: Path) -> Non
 def test_large_files_have_compressed_copies_that_hold_the_same(checkout: Path) -> None:
     build(checkout)
     stored = read_build(folder(checkout)).stored
-    (name,) = [each for each in stored if each.endswith(".js")]
+    (name,) = [name for name in stored if name.endswith(".js")]
     unpack = (
         "const zlib = require('node:zlib'), fs = require('node:fs'), path = process.argv[1];"
         "const plain = fs.readFileSync(path);"
@@ -118,10 +118,10 @@ def test_large_files_have_compressed_copies_that_hold_the_same(checkout: Path) -
         " zlib.gunzipSync(fs.readFileSync(path + '.gz'))];"
         "console.log(unpacked.every((each) => each.equals(plain)));"
     )
-    shown = subprocess.run(
+    process = subprocess.run(
         ["node", "-e", unpack, folder(checkout) / name], capture_output=True, text=True, timeout=30
     )
-    assert shown.stdout == "true\n", shown.stderr
+    assert process.stdout == "true\n", process.stderr
     assert {"index.html.br", "index.html.gz"}.isdisjoint(stored), "too small to be worth it"
 
 

@@ -105,8 +105,8 @@ def content_type(operation: str) -> str:
 
 def _own_choice(person: Person) -> list[str]:
     """The roles that it has, so that it stays what it is in the next cell."""
-    found = person.server.client(person.token).get("/v1/me").get("roles", [])
-    return [role for role in found if role != "admin"]
+    roles = person.server.client(person.token).get("/v1/me").get("roles", [])
+    return [role for role in roles if role != "admin"]
 
 
 def _delegation(person: Person) -> dict[str, Any]:

@@ -27,8 +27,8 @@ def encoded(value: Any) -> str:
 
 def claims_of(made: str) -> dict[str, Any]:
     body = made.split(".")[1]
-    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-    return found
+    claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return claims
 
 
 def _base64(data: bytes) -> str:

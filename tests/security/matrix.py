@@ -71,9 +71,9 @@ class Operation(Struct, frozen=True):
         is_kept = self.scopes not in ((), (Scope.ADMIN,)) and self.name not in _SHOWN
         return self.about is not None and is_kept
 
-    def url(self, named: str) -> str:
+    def url(self, object_id: str) -> str:
         """About what has this name."""
-        path = self.path.replace(f"{{{self.about}}}", named)
+        path = self.path.replace(f"{{{self.about}}}", object_id)
         return re.sub(r"{(\w+)}", lambda match: _BESIDE[match[1]], path)
 
 
@@ -105,7 +105,7 @@ class Matrix:
                 yield operation, ownership
 
     def ask(self, operation: Operation, player: Player, ownership: str) -> Answer:
-        named = self._object(operation, player, ownership)
+        object_id = self._object(operation, player, ownership)
         token = self._spare(player) if operation.name == "logout" else player.token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         headers |= HEADERS.get(operation.name, {})
@@ -114,7 +114,7 @@ class Matrix:
             headers["Content-Type"] = content_type(operation.name)
         response = urllib3.request(
             operation.method,
-            self.server.url + operation.url(named) + QUERIES.get(operation.name, ""),
+            self.server.url + operation.url(object_id) + QUERIES.get(operation.name, ""),
             headers=headers,
             body=body,
             retries=False,
@@ -123,7 +123,7 @@ class Matrix:
         )
         if operation.method != "GET" and response.status < 400:
             self._bystander = None
-        return _answer(response, named)
+        return _answer(response, object_id)
 
     def is_other_untouched(self) -> bool:
         return self._state_of_other() == self._before
@@ -191,37 +191,47 @@ class Matrix:
         nodes = api.get(routes.LIST_NODES.path)["nodes"]
         return [
             *(task[name] for name in ("state", "version")),
-            *(_terms(each) for each in nodes if each["id"] == other.node_id),
+            *(_terms(node) for node in nodes if node["id"] == other.node_id),
             other.sessions(),
-            [each["id"] for each in api.get(routes.LIST_KEYS.path)["keys"]],
-            [each["id"] for each in api.get(routes.LIST_NODE_KEYS.path)["node_keys"]],
-            [(each["id"], each["name"]) for each in api.get(routes.LIST_WEBHOOKS.path)["webhooks"]],
+            [key["id"] for key in api.get(routes.LIST_KEYS.path)["keys"]],
+            [key["id"] for key in api.get(routes.LIST_NODE_KEYS.path)["node_keys"]],
+            [
+                (webhook["id"], webhook["name"])
+                for webhook in api.get(routes.LIST_WEBHOOKS.path)["webhooks"]
+            ],
             api.get(routes.LIST_VOLUMES.path),
             api.get(routes.ME.path),
         ]
 
 
 def _terms(node: dict[str, Any]) -> list[Any]:
-    devices = [(each["availability"], each["description"]["terms"]) for each in node["devices"]]
+    devices = [
+        (device["availability"], device["description"]["terms"]) for device in node["devices"]
+    ]
     return [node["state"], node["wishes"], devices]
 
 
 def operations(document: dict[str, Any]) -> list[Operation]:
-    found = [
-        _operation(method, path, said)
+    found_operations = [
+        _operation(method, path, operation)
         for path, methods in document["paths"].items()
-        for method, said in methods.items()
+        for method, operation in methods.items()
     ]
-    unknown = [problem for each in found for problem in _unknown(each)]
+    unknown = [problem for operation in found_operations for problem in _unknown(operation)]
     assert not unknown, unknown
-    return sorted(found, key=lambda each: _LAST.index(each.name) + 1 if each.name in _LAST else 0)
+    return sorted(
+        found_operations,
+        key=lambda operation: _LAST.index(operation.name) + 1 if operation.name in _LAST else 0,
+    )
 
 
-def _operation(method: str, path: str, said: dict[str, Any]) -> Operation:
+def _operation(method: str, path: str, operation: dict[str, Any]) -> Operation:
     names = re.findall(r"{(\w+)}", path)
     assert set(names[1:]) <= set(_BESIDE), f"teach the matrix to fill {path} in"
-    about = names[0] if names else None
-    return Operation(said["operationId"], method.upper(), path, about, "requestBody" in said)
+    parameter_name = names[0] if names else None
+    return Operation(
+        operation["operationId"], method.upper(), path, parameter_name, "requestBody" in operation
+    )
 
 
 def _unknown(operation: Operation) -> Iterator[str]:
@@ -241,7 +251,7 @@ def _ownerships(operation: Operation, player: Player) -> tuple[str, ...]:
     return (FOREIGN, MISSING, OWN)
 
 
-def _answer(response: urllib3.BaseHTTPResponse, named: str) -> Answer:
+def _answer(response: urllib3.BaseHTTPResponse, object_id: str) -> Answer:
     """A stream is not read to its end; every other answer is."""
     kind = response.headers.get("content-type", "")
     try:
@@ -251,4 +261,4 @@ def _answer(response: urllib3.BaseHTTPResponse, named: str) -> Answer:
     finally:
         response.close()
     code = json.loads(text)["code"] if kind == "application/problem+json" else ""
-    return Answer(response.status, code, text.replace(named, "…") if named else text)
+    return Answer(response.status, code, text.replace(object_id, "…") if object_id else text)

@@ -60,8 +60,8 @@ class Person:
     def be(self, admin: Api, *roles: str) -> "Person":
         """What an admin makes of it."""
         path = routes.SET_ROLES.url(account_id=self.account_id)
-        answer = admin.call("PUT", path, msgspec.json.encode({"roles": roles}))
-        assert answer.status == 204, answer.data
+        response = admin.call("PUT", path, msgspec.json.encode({"roles": roles}))
+        assert response.status == 204, response.data
         return self
 
     def suspended(self, admin: Api) -> "Person":
@@ -101,11 +101,11 @@ class Person:
     def new_session(self) -> str:
         before = self.sessions()
         self.wallet.sign_in(self.server.url)
-        (made,) = self.sessions() - before
-        return made
+        (session_id,) = self.sessions() - before
+        return session_id
 
     def sessions(self) -> set[str]:
-        return {each["id"] for each in self.api.get(routes.LIST_SESSIONS.path)["sessions"]}
+        return {session["id"] for session in self.api.get(routes.LIST_SESSIONS.path)["sessions"]}
 
     def new_key(self, scope: str) -> Any:
         return self.api.post(routes.MAKE_KEY.path, {"name": "a test", "scopes": [scope]})
@@ -124,9 +124,9 @@ class Person:
 
     def _register(self) -> tuple[str, str]:
         api = self.server.client(self.node_token())
-        made = api.post(routes.REGISTER_NODE.path, self.registration())
-        (device_id,) = made["device_ids"]
-        return made["node_id"], device_id
+        registration = api.post(routes.REGISTER_NODE.path, self.registration())
+        (device_id,) = registration["device_ids"]
+        return registration["node_id"], device_id
 
     @property
     def uuid(self) -> str:
@@ -141,6 +141,6 @@ class Person:
         offered["devices"][0]["terms"]["deny"] = [self.denied]
         origin = self.server.client("").post(routes.CHALLENGE.path, {})["origins"][0]
         digest = statement_digest(uuid, self.node_key.address, origin, now)
-        stated = {"uuid": uuid, "origin": origin, "stated_at": now}
-        signed = {**stated, "signature": sign(self.node_key.key, digest)}
+        statement = {"uuid": uuid, "origin": origin, "stated_at": now}
+        signed = {**statement, "signature": sign(self.node_key.key, digest)}
         return {"description": offered, "statements": [signed]}

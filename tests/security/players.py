@@ -69,10 +69,10 @@ def _signed_out(server: ServerProcess) -> Player:
 
 def _revoked(server: ServerProcess) -> Player:
     person = Person(server, "revoked")
-    made = person.new_key(Scope.ACCOUNT_READ)
-    path = routes.REVOKE_KEY.url(key_id=made["key"]["id"])
+    created_key = person.new_key(Scope.ACCOUNT_READ)
+    path = routes.REVOKE_KEY.url(key_id=created_key["key"]["id"])
     assert person.api.call("DELETE", path).status == 204
-    return Player("a revoked key", made["secret"])
+    return Player("a revoked key", created_key["secret"])
 
 
 def _session(server: ServerProcess, admin: Api, *roles: str) -> Player:

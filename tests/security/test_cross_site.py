@@ -64,23 +64,23 @@ def victim(server: ServerProcess) -> BrowserSession:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.path)
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("case", REFUSED)
 def test_a_request_of_another_page_is_refused(
-    server: ServerProcess, victim: BrowserSession, what: str, route: routes.Route
+    server: ServerProcess, victim: BrowserSession, case: str, route: routes.Route
 ) -> None:
     """With the cookie, which a browser would not even send."""
-    changed = {**victim.page_headers, **REFUSED[what](server)}
+    changed = {**victim.page_headers, **REFUSED[case](server)}
     headers = {name: value for name, value in changed.items() if value is not None}
     before = dict(victim.cookies)
     body: Any = None
     if route is routes.BROWSER_LOGIN:
         body = Wallet("an attacker").answer(server.client("").post(routes.CHALLENGE.path, {}))
-    answer = victim.call(route, body, headers)
-    problem = answer.json()
-    assert (answer.status, problem["code"]) == (403, "forbidden")
+    response = victim.call(route, body, headers)
+    problem = response.json()
+    assert (response.status, problem["code"]) == (403, "forbidden")
     assert problem["detail"].endswith(".") and problem["hint"]
-    assert victim.cookies == before and "Set-Cookie" not in answer.headers
-    assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+    assert victim.cookies == before and "Set-Cookie" not in response.headers
+    assert not [name for name in response.headers if name.lower().startswith("access-control")]
     victim.refresh()
 
 
@@ -98,13 +98,13 @@ def test_no_other_operation_takes_the_cookie(server: ServerProcess, victim: Brow
     for operation in OPERATIONS.values():
         is_asked = operation.scopes and not operation.is_open_locally
         if is_asked and "{" not in operation.route.path:
-            answer = victim.call(operation.route)
-            assert answer.status == 401, operation.name
+            response = victim.call(operation.route)
+            assert response.status == 401, operation.name
 
 
 def test_a_preflight_allows_nothing(server: ServerProcess) -> None:
     for route in ROUTES:
-        answer = server.client("").call(
+        response = server.client("").call(
             "OPTIONS",
             route.path,
             None,
@@ -112,7 +112,7 @@ def test_a_preflight_allows_nothing(server: ServerProcess) -> None:
             Access_Control_Request_Method="POST",
             Access_Control_Request_Headers="potluck-browser",
         )
-        assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+        assert not [name for name in response.headers if name.lower().startswith("access-control")]
 
 
 def test_over_tls_the_cookie_is_for_tls_only(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -125,5 +125,5 @@ def test_over_tls_the_cookie_is_for_tls_only(tmp_path_factory: pytest.TempPathFa
         assert browser.set_cookie.key.startswith("__Secure-potluck_refresh_")
         browser.refresh()
         browser.page_headers["Origin"] = browser.address
-        refused = browser.refresh(expected=403)
-        assert "https://pool.example" in refused["hint"], "where to go instead"
+        refusal = browser.refresh(expected=403)
+        assert "https://pool.example" in refusal["hint"], "where to go instead"

@@ -68,9 +68,9 @@ def world(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with databases.fresh() as url, _server(directory, url) as server:
         keys = keys_of(url)
         alice, bob = Wallet("alice"), Wallet("bob")
-        ended = alice.sign_in(server.url)["access_token"]
-        assert server.client(ended).call("POST", routes.LOGOUT.path).status == 204
-        yield World(server, keys, alice.sign_in(server.url), bob.sign_in(server.url), ended)
+        ended_token = alice.sign_in(server.url)["access_token"]
+        assert server.client(ended_token).call("POST", routes.LOGOUT.path).status == 204
+        yield World(server, keys, alice.sign_in(server.url), bob.sign_in(server.url), ended_token)
 
 
 def _server(directory: Path, database_url: str) -> ServerProcess:
@@ -86,9 +86,15 @@ def _server(directory: Path, database_url: str) -> ServerProcess:
 def altered_headers(world: World) -> Iterator[tuple[str, str]]:
     """What a token's own header says about how to check it is not believed."""
     claims, key = world.claims, world.keys.access
-    for none in ("none", "None", "NONE", "nOnE", "", "HS256\x00"):
-        yield f"alg {none!r}, no signature", forge.unsigned(claims, {**forge.HEADER, "alg": none})
-        yield f"alg {none!r}, signed", forge.token(claims, key, {**forge.HEADER, "alg": none})
+    for none_name in ("none", "None", "NONE", "nOnE", "", "HS256\x00"):
+        yield (
+            f"alg {none_name!r}, no signature",
+            forge.unsigned(claims, {**forge.HEADER, "alg": none_name}),
+        )
+        yield (
+            f"alg {none_name!r}, signed",
+            forge.token(claims, key, {**forge.HEADER, "alg": none_name}),
+        )
     for alg in ("HS384", "HS512"):
         yield f"{alg}, signed so", forge.token(claims, key, {**forge.HEADER, "alg": alg}, alg)
         yield f"{alg}, said HS256", forge.token(claims, key, alg=alg)
@@ -136,8 +142,8 @@ def other_keys(world: World) -> Iterator[tuple[str, str]]:
     private = rsa.generate_private_key(65537, 2048)
     header = {**forge.HEADER, "alg": "RS256"}
     signed = f"{forge.encoded(header)}.{forge.encoded(claims)}"
-    made = private.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-    yield "RSA", f"{signed}.{forge.encoded(made)}"
+    signature = private.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+    yield "RSA", f"{signed}.{forge.encoded(signature)}"
 
 
 def altered_claims(world: World) -> Iterator[tuple[str, str]]:
@@ -190,14 +196,21 @@ def other_subjects(world: World) -> Iterator[tuple[str, str]]:
 def other_kinds(world: World) -> Iterator[tuple[str, str]]:
     """Secrets and names of this server that are no token."""
     claims, client = world.claims, world.server.client(world.good)
-    made = client.post(routes.MAKE_KEY.path, {"name": "old", "scopes": ["account:read"]})
-    assert world.ask_with(made["secret"]).status == 200
-    client.call("DELETE", routes.REVOKE_KEY.url(key_id=made["key"]["id"]))
-    yield "a revoked key", made["secret"]
-    yield "a key's id", made["key"]["id"]
-    for tail in ("", "x", "A" * 43, made["secret"][len("potluck_key_") :].swapcase(), "%00", "é"):
+    created_key = client.post(routes.MAKE_KEY.path, {"name": "old", "scopes": ["account:read"]})
+    assert world.ask_with(created_key["secret"]).status == 200
+    client.call("DELETE", routes.REVOKE_KEY.url(key_id=created_key["key"]["id"]))
+    yield "a revoked key", created_key["secret"]
+    yield "a key's id", created_key["key"]["id"]
+    for tail in (
+        "",
+        "x",
+        "A" * 43,
+        created_key["secret"][len("potluck_key_") :].swapcase(),
+        "%00",
+        "é",
+    ):
         yield f"a key of {tail[:9]!r}", f"potluck_key_{tail}"
-    yield "a key in capitals", made["secret"].upper()
+    yield "a key in capitals", created_key["secret"].upper()
     yield "a refresh token", world.tokens["refresh_token"]
     yield "a refresh token as a key", f"potluck_key_{world.tokens['refresh_token']}"
     attempt_id = AttemptId("attempt_01jd0000000000000000000000")
@@ -313,8 +326,8 @@ def test_a_token_elsewhere_is_a_401(world: World, request: pytest.FixtureRequest
                 assert _said(world.ask(headers)) == expected
         for name in ("access_token", "token", "authorization", "Authorization"):
             with tally("forged tokens, elsewhere", f"{name} in the address"):
-                asked = f"{routes.ME.path}?{name}={world.good}"
-                assert _said(world.ask({}, asked)) == expected
+                url = f"{routes.ME.path}?{name}={world.good}"
+                assert _said(world.ask({}, url)) == expected
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
@@ -325,22 +338,24 @@ def test_the_scheme_is_spelled_in_any_case(world: World, scheme: str) -> None:
 @pytest.mark.parametrize("prefix", ["", "potluck_key_"])
 def test_a_megabyte_is_no_token(world: World, prefix: str) -> None:
     """The edge of HTTP stops it long before it is whole, and says what everybody is told."""
-    with OwnTime(world.server.process.pid) as own:
-        answer = world.ask_with(prefix + "x" * LARGE)
-    assert _said(answer) == _refusal(world)
-    assert own.seconds < 1
+    with OwnTime(world.server.process.pid) as cpu_time:
+        response = world.ask_with(prefix + "x" * LARGE)
+    assert _said(response) == _refusal(world)
+    assert cpu_time.seconds < 1
 
 
 def _refusal(world: World) -> tuple[int, bytes, dict[str, str]]:
     """What everybody is told who comes with nothing."""
-    answer = _said(world.ask({}))
-    assert answer[0] == 401 and json.loads(answer[1])["code"] == "not_signed_in"
-    return answer
+    response = _said(world.ask({}))
+    assert response[0] == 401 and json.loads(response[1])["code"] == "not_signed_in"
+    return response
 
 
 def _said(answer: urllib3.BaseHTTPResponse) -> tuple[int, bytes, dict[str, str]]:
     headers = {name.lower(): value for name, value in answer.headers.items()}
     # A request's id is random, and must be there.
     assert headers.pop("x-request-id")
-    kept = {name: value for name, value in headers.items() if name not in ("date", "connection")}
-    return answer.status, answer.data, kept
+    kept_headers = {
+        name: value for name, value in headers.items() if name not in ("date", "connection")
+    }
+    return answer.status, answer.data, kept_headers

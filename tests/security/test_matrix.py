@@ -71,19 +71,19 @@ def test_everybody_gets_what_the_policy_says(
     documented = {operation.name for operation in matrix.operations}
     assert documented == set(OPERATIONS) - PAGES, "the document keeps no route to itself"
     assert not any(OPERATIONS[page].scopes for page in PAGES)
-    seen: Seen = {}
+    answers: Seen = {}
     with tallying(request) as tally:
         for player in matrix.players:
             for operation, ownership in matrix.cells(player):
                 with tally(f"matrix, {player.name}", f"{operation.name}, {ownership}"):
                     answer = matrix.ask(operation, player, ownership)
-                    seen[operation.name, player.name, ownership] = answer
+                    answers[operation.name, player.name, ownership] = answer
                     check(matrix, operation, player, ownership, answer)
-                    check_alike(seen, operation, player, ownership)
+                    check_alike(answers, operation, player, ownership)
         with tally("matrix, what is the other's", "is as it was"):
             assert matrix.is_other_untouched()
         tally.note(
-            f"matrix: {len(seen)} cells of {len(matrix.operations)} operations"
+            f"matrix: {len(answers)} cells of {len(matrix.operations)} operations"
             f" and {len(matrix.players)} callers"
         )
 
@@ -113,14 +113,14 @@ def expected_refusal(operation: Operation, player: Player, ownership: str) -> st
     return "forbidden" if needed is not None and needed not in player.roles else None
 
 
-def check_alike(seen: Seen, operation: Operation, player: Player, ownership: str) -> None:
-    answer = seen[operation.name, player.name, ownership]
+def check_alike(answers: Seen, operation: Operation, player: Player, ownership: str) -> None:
+    answer = answers[operation.name, player.name, ownership]
     if not operation.scopes:
         # A credential changes nothing where none is asked for.
-        nobody = seen[operation.name, "anonymous", ownership]
-        assert (answer.status, answer.code) == (nobody.status, nobody.code)
+        anonymous = answers[operation.name, "anonymous", ownership]
+        assert (answer.status, answer.code) == (anonymous.status, anonymous.code)
     if ownership == MISSING and operation.is_owned:
-        assert answer == seen[operation.name, player.name, FOREIGN], "that it exists can be told"
+        assert answer == answers[operation.name, player.name, FOREIGN], "that it exists can be told"
 
 
 def test_a_route_without_a_policy_does_not_start() -> None:
@@ -132,7 +132,7 @@ def test_a_route_without_a_policy_does_not_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said", "complaint"),
+    ("path", "operation", "complaint"),
     [
         ("/v1/x", {"operationId": "unheard_of"}, "has no policy"),
         ("/v1/x/{x_id}", {"operationId": "me"}, "nobody here can make"),
@@ -141,7 +141,7 @@ def test_a_route_without_a_policy_does_not_start() -> None:
     ],
 )
 def test_a_route_that_the_matrix_does_not_know_is_noticed(
-    path: str, said: dict[str, Any], complaint: str
+    path: str, operation: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(AssertionError, match=complaint):
-        operations({"paths": {path: {"post": said}}})
+        operations({"paths": {path: {"post": operation}}})

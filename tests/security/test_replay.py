@@ -44,8 +44,8 @@ class Instances:
 
         def call(number: int) -> tuple[int, Any]:
             body = msgspec.json.encode(bodies[number])
-            answer = both[number % 2].call("POST", path, body, **headers)
-            return answer.status, answer.json()
+            response = both[number % 2].call("POST", path, body, **headers)
+            return response.status, response.json()
 
         with ThreadPoolExecutor(AT_ONCE) as hands:
             return list(hands.map(call, range(len(bodies))))
@@ -63,8 +63,8 @@ def instances(
             "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0",
         }
         first = stack.enter_context(ServerProcess(directory / "one", 0, **shared))
-        named = {**shared, "POTLUCK_PUBLIC_URL": first.url}
-        second = stack.enter_context(ServerProcess(directory / "two", 0, **named))
+        second_settings = {**shared, "POTLUCK_PUBLIC_URL": first.url}
+        second = stack.enter_context(ServerProcess(directory / "two", 0, **second_settings))
         yield Instances(first, second)
 
 
@@ -75,20 +75,20 @@ def statuses(answers: list[tuple[int, Any]]) -> Counter[int]:
 def test_a_signed_message_is_one_session(instances: Instances) -> None:
     wallet = Wallet("replayed")
     login = wallet.answer(instances.challenge())
-    answers = instances.send(routes.LOGIN.path, [login] * TIMES)
-    assert statuses(answers) == {201: 1, 401: TIMES - 1}
-    refusals = [body for status, body in answers if status == 401]
+    responses = instances.send(routes.LOGIN.path, [login] * TIMES)
+    assert statuses(responses) == {201: 1, 401: TIMES - 1}
+    refusals = [body for status, body in responses if status == 401]
     assert all(body == refusals[0] for body in refusals)
-    assert _sessions(instances, answers) == 1
+    assert _sessions(instances, responses) == 1
 
 
 def test_both_signatures_of_a_message_are_one_session(instances: Instances) -> None:
     """The twin with n − s is as valid, so a signature is not what is remembered."""
     login = Wallet("twins").answer(instances.challenge())
     twin = {**login, "signature": _twin(login["signature"])}
-    answers = instances.send(routes.LOGIN.path, [login, twin] * (TIMES // 2))
-    assert statuses(answers) == {201: 1, 401: TIMES - 1}
-    assert _sessions(instances, answers) == 1
+    responses = instances.send(routes.LOGIN.path, [login, twin] * (TIMES // 2))
+    assert statuses(responses) == {201: 1, 401: TIMES - 1}
+    assert _sessions(instances, responses) == 1
 
 
 def test_a_challenge_makes_one_session_only(instances: Instances) -> None:
@@ -100,17 +100,17 @@ def test_a_challenge_makes_one_session_only(instances: Instances) -> None:
 def test_a_wallet_that_comes_in_many_times_at_once_is_one_account(instances: Instances) -> None:
     wallet = Wallet("hasty")
     logins = [wallet.answer(instances.challenge()) for _ in range(20)]
-    answers = instances.send(routes.LOGIN.path, logins)
-    assert statuses(answers) == {201: 20}
-    assert len({body["account_id"] for _, body in answers}) == 1
+    responses = instances.send(routes.LOGIN.path, logins)
+    assert statuses(responses) == {201: 20}
+    assert len({body["account_id"] for _, body in responses}) == 1
 
 
 def test_a_refresh_token_is_one_pair_and_then_the_end(instances: Instances) -> None:
     tokens = Wallet("refreshed").sign_in(instances.first.url)
     body = {"refresh_token": tokens["refresh_token"]}
-    answers = instances.send(routes.REFRESH.path, [body] * TIMES)
-    assert statuses(answers) == {200: 1, 401: TIMES - 1}
-    (next_pair,) = [body for status, body in answers if status == 200]
+    responses = instances.send(routes.REFRESH.path, [body] * TIMES)
+    assert statuses(responses) == {200: 1, 401: TIMES - 1}
+    (next_pair,) = [body for status, body in responses if status == 200]
     # Somebody used it twice, and nobody knows who is the thief: the session is over for both.
     for token in (tokens["access_token"], next_pair["access_token"]):
         assert instances.first.client(token).call("GET", routes.ME.path).status == 401
@@ -121,29 +121,31 @@ def test_a_delegation_is_taken_once_and_a_node_s_message_too(instances: Instance
     token = wallet.sign_in(instances.first.url)["access_token"]
     instances.first.client(token).put(routes.CHOOSE_ROLES.path, {"roles": ["provider"]})
     body = {"delegation": wallet.delegation(instances.challenge(), key)}
-    answers = instances.send(routes.AUTHORISE_NODE_KEY.path, [body] * TIMES, token)
-    assert statuses(answers)[201] == 1 and set(statuses(answers)) <= {201, 400, 401, 403, 409}
+    responses = instances.send(routes.AUTHORISE_NODE_KEY.path, [body] * TIMES, token)
+    assert statuses(responses)[201] == 1 and set(statuses(responses)) <= {201, 400, 401, 403, 409}
     message = key.answer(instances.challenge(), statement=NODE_STATEMENT)
-    answers = instances.send(routes.NODE_LOGIN.path, [message] * TIMES)
-    assert statuses(answers) == {200: 1, 401: TIMES - 1}
+    responses = instances.send(routes.NODE_LOGIN.path, [message] * TIMES)
+    assert statuses(responses) == {200: 1, 401: TIMES - 1}
 
 
 def test_an_invite_for_one_lets_one_in(instances: Instances) -> None:
     admin = instances.first.client()
-    made = admin.post(routes.MAKE_INVITE.path, {"roles": ["provider"], "credit_micro": 1000})
+    invite = admin.post(routes.MAKE_INVITE.path, {"roles": ["provider"], "credit_micro": 1000})
     logins = [
-        {**Wallet(f"invited {number}").answer(instances.challenge()), "invite": made["code"]}
+        {**Wallet(f"invited {number}").answer(instances.challenge()), "invite": invite["code"]}
         for number in range(30)
     ]
-    answers = instances.send(routes.LOGIN.path, logins)
-    assert statuses(answers)[201] == 1 and statuses(answers)[403] == 29
+    responses = instances.send(routes.LOGIN.path, logins)
+    assert statuses(responses)[201] == 1 and statuses(responses)[403] == 29
 
 
 def test_an_idempotency_key_is_one_task(instances: Instances) -> None:
     token = Wallet("submitter").sign_in(instances.first.url)["access_token"]
     task = {"spec": {"kind": "script", "filename": "a.py", "source": "print(1)"}}
-    answers = instances.send(routes.SUBMIT_TASK.path, [task] * TIMES, token, Idempotency_Key="once")
-    assert len({body["id"] for _, body in answers}) == 1
+    responses = instances.send(
+        routes.SUBMIT_TASK.path, [task] * TIMES, token, Idempotency_Key="once"
+    )
+    assert len({body["id"] for _, body in responses}) == 1
 
 
 def _sessions(instances: Instances, answers: list[tuple[int, Any]]) -> int:

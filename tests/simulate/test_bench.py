@@ -16,9 +16,9 @@ def bench(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_pool_with_room_for_little_is_measured_too() -> None:
-    done = bench("--gpus", "1", "--tasks", "1")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["gpus"] == 1
+    process = bench("--gpus", "1", "--tasks", "1")
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout)["gpus"] == 1
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_a_pool_with_room_for_little_is_measured_too() -> None:
     ],
 )
 def test_invalid_counts_are_refused_with_a_sentence(options: tuple[str, str]) -> None:
-    done = bench(*options)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr and "is no" in done.stderr
+    process = bench(*options)
+    assert process.returncode == 2
+    assert "Traceback" not in process.stderr and "is no" in process.stderr
 
 
 def test_two_checkouts_are_measured_in_turns_and_their_decisions_compared() -> None:
-    done = bench("--gpus", "100", "--tasks", "1000", "--against", str(ROOT), "--turns", "1")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["has_same_decisions"] is True
-    assert found["times_as_fast"]["fill_decisions_per_s"] > 0
+    process = bench("--gpus", "100", "--tasks", "1000", "--against", str(ROOT), "--turns", "1")
+    assert process.returncode == 0, process.stderr
+    report = json.loads(process.stdout)
+    assert report["has_same_decisions"] is True
+    assert report["times_as_fast"]["fill_decisions_per_s"] > 0

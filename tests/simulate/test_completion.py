@@ -104,9 +104,9 @@ def test_the_command_prints_json_and_draws(tmp_path: Path) -> None:
         *("simulate", "completion", "--trace", trace, "--gpus", "8", "--gpus-per-node", "4"),
         *("--policy", "shortest", "--json", "--plot", tmp_path / "plot.svg"),
     )
-    answer = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    assert answer["policy"] == "shortest" and answer["jobs"] == 60
-    assert answer["mean_completion_s"] >= 600 and answer["longest_wait_h"] > 0
+    response = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    assert response["policy"] == "shortest" and response["jobs"] == 60
+    assert response["mean_completion_s"] >= 600 and response["longest_wait_h"] > 0
     assert (tmp_path / "plot.svg").read_text().startswith("<svg")
 
 
@@ -133,10 +133,10 @@ def test_philly_completes_quickly_with_bounded_waits(
     assert len(jobs) == 82_247
     means = []
     for seed in range(4):
-        chance = random.Random(seed)
-        some = [job for job in jobs if seed == 0 or chance.random() >= 0.01]
+        rng = random.Random(seed)
+        sample = [job for job in jobs if seed == 0 or rng.random() >= 0.01]
         replay = Replay(SimulatedCluster(640, 8), ORDERS["shortest"](), PLACEMENTS[placement]())
-        outcome = replay.run(some)
+        outcome = replay.run(sample)
         assert outcome.longest_wait_h <= 61
         means.append(outcome.mean_completion_s)
     assert statistics.mean(means) <= 17_000

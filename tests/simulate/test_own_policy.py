@@ -30,7 +30,7 @@ def installed(tmp_path: Path) -> Path:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
     groups = [
-        f"[{group}]\n" + "".join(f"{name} = {where}\n" for name, where in names.items())
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in names.items())
         for group, names in project["entry-points"].items()
     ]
     (info / "entry_points.txt").write_text("\n".join(groups))
@@ -50,16 +50,16 @@ def replay(trace: Path, policy: str, folder: Path) -> subprocess.CompletedProces
 def test_it_is_chosen_by_its_name(tmp_path: Path, installed: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE.format(hour="12"))
-    answer = json.loads(replay(trace, "night-shift", installed).stdout)
-    assert answer["policy"] == "night-shift" and answer["jobs"] == 3
+    summary = json.loads(replay(trace, "night-shift", installed).stdout)
+    assert summary["policy"] == "night-shift" and summary["jobs"] == 3
 
 
 def test_an_unknown_one_is_refused_with_those_there_are(tmp_path: Path, installed: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE.format(hour="12"))
-    done = replay(trace, "day-shift", installed)
-    assert done.returncode != 0
-    assert b"night-shift" in done.stderr and b"shortest" in done.stderr
+    process = replay(trace, "day-shift", installed)
+    assert process.returncode != 0
+    assert b"night-shift" in process.stderr and b"shortest" in process.stderr
 
 
 def test_what_it_raises_is_told_as_its_own_mistake(tmp_path: Path, installed: Path) -> None:
@@ -67,10 +67,10 @@ def test_what_it_raises_is_told_as_its_own_mistake(tmp_path: Path, installed: Pa
     trace.write_text(TRACE.format(hour="12"))
     policy = installed / "night_shift.py"
     policy.write_text(policy.read_text().replace("hour_of_day = ", "hour_of_day = 1 / 0 + "))
-    done = replay(trace, "night-shift", installed)
-    assert done.returncode == 78
-    assert b"'night-shift' raised ZeroDivisionError" in done.stderr
-    assert b"mistake of ours" not in done.stderr
+    process = replay(trace, "night-shift", installed)
+    assert process.returncode == 78
+    assert b"'night-shift' raised ZeroDivisionError" in process.stderr
+    assert b"mistake of ours" not in process.stderr
 
 
 def test_it_does_what_it_says(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

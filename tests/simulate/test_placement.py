@@ -47,14 +47,14 @@ def run(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_the_figures_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    asked = ["--trace", folder, "--list", "small", "--seeds", "1-3", "--json"]
-    found = json.loads(run(capfd, *asked))
-    assert found["policy"] == "fragmentation"
-    assert [each["seed"] for each in found["per_seed"]] == [1, 2, 3]
+    arguments = ["--trace", folder, "--list", "small", "--seeds", "1-3", "--json"]
+    report = json.loads(run(capfd, *arguments))
+    assert report["policy"] == "fragmentation"
+    assert [seed_result["seed"] for seed_result in report["per_seed"]] == [1, 2, 3]
     for key in ("allocated_at_100", "allocated_at_130"):
-        mean = sum(each[key] for each in found["per_seed"]) / 3
-        assert found[key] == pytest.approx(mean) and 50 < mean <= 100
-    assert json.loads(run(capfd, *asked)) == found, "the same seeds give the same figures"
+        mean = sum(seed_result[key] for seed_result in report["per_seed"]) / 3
+        assert report[key] == pytest.approx(mean) and 50 < mean <= 100
+    assert json.loads(run(capfd, *arguments)) == report, "the same seeds give the same figures"
 
 
 def test_a_list_without_models_and_policies_side_by_side(
@@ -62,18 +62,18 @@ def test_a_list_without_models_and_policies_side_by_side(
 ) -> None:
     chart = folder / "chart.svg"
     policies = [part for name in sorted(PLACEMENTS) for part in ("--policy", name)]
-    told = run(
+    output = run(
         capfd,
         *("--trace", folder, "--list", "openb_pod_list_plain.csv", "--seeds", 7, "--learn"),
         *("--plot", chart, *policies),
     )
-    assert all(re.search(rf"^{name} +\d+\.\d\d %", told, re.MULTILINE) for name in PLACEMENTS)
-    drawn = chart.read_text()
-    assert drawn.count("<polyline") == len(PLACEMENTS) and "spread" in drawn
+    assert all(re.search(rf"^{name} +\d+\.\d\d %", output, re.MULTILINE) for name in PLACEMENTS)
+    picture = chart.read_text()
+    assert picture.count("<polyline") == len(PLACEMENTS) and "spread" in picture
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["--list", "none"], "openb_pod_list_small.csv"),
         (["--list", "small", "--seeds", "9-3"], "--seeds 42-51"),
@@ -82,10 +82,10 @@ def test_a_list_without_models_and_policies_side_by_side(
     ],
 )
 def test_impossible_requests_are_reported(
-    folder: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
+    folder: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     assert execute(["simulate", "placement", "--trace", str(folder), *arguments]) != 0
-    assert said in capfd.readouterr().err
+    assert sentence in capfd.readouterr().err
 
 
 def test_a_list_that_is_none_is_refused(folder: Path) -> None:
@@ -106,8 +106,8 @@ def test_a_bad_line_of_a_list_is_named(folder: Path, line: str) -> None:
 def test_tasks_come_until_they_ask_for_enough(folder: Path) -> None:
     trace = read_openb(folder, "small")
     tasks = arrivals(trace, 5)
-    asked = sum(map(gpu_milli, tasks))
-    assert asked >= 1.3 * trace.gpu_milli > asked - gpu_milli(tasks[-1])
+    total_milli = sum(map(gpu_milli, tasks))
+    assert total_milli >= 1.3 * trace.gpu_milli > total_milli - gpu_milli(tasks[-1])
     assert sorted(map(repr, tasks[: len(trace.tasks)])) == sorted(map(repr, trace.tasks))
     assert arrivals(trace, 5) == tasks != arrivals(trace, 6)
 
@@ -146,8 +146,8 @@ def test_at_least_as_good_as_what_was_published_and_as_first_fit(
             *("--policy", "fragmentation", "--policy", "first-fit"),
         )
     )
-    ours, first_fit = both
+    own_figures, first_fit = both
     for percent in (100, 130):
         key = f"allocated_at_{percent}"
-        assert ours[key] >= first_fit[key]
-        assert ours[key] >= float(published[f"alloc_at_{percent}"])
+        assert own_figures[key] >= first_fit[key]
+        assert own_figures[key] >= float(published[f"alloc_at_{percent}"])

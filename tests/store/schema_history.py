@@ -46,14 +46,14 @@ UNION ALL SELECT format('version %s', version_num) FROM schema_version
 def git(*arguments: str) -> str:
     """Skips the test where there is no history to read."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         pytest.skip("git is not installed")
-    if done.returncode != 0:
-        pytest.skip(f"this is no checkout with its history: {done.stderr.strip()}")
-    return done.stdout
+    if process.returncode != 0:
+        pytest.skip(f"this is no checkout with its history: {process.stderr.strip()}")
+    return process.stdout
 
 
 def need_history() -> None:
@@ -85,9 +85,9 @@ def _blobs(commit: str) -> Chain:
 
 def mixed_chains(seed: int, count: int) -> list[list[Chain]]:
     """Upgrades at random commits on the way."""
-    chance, known = random.Random(seed), trees()
-    picked = [sorted(chance.sample(range(len(known)), chance.randint(2, 6))) for _ in range(count)]
-    return [[known[index] for index in indexes] for indexes in picked]
+    rng, known_trees = random.Random(seed), trees()
+    picked = [sorted(rng.sample(range(len(known_trees)), rng.randint(2, 6))) for _ in range(count)]
+    return [[known_trees[index] for index in indexes] for indexes in picked]
 
 
 async def make_old(connection: asyncpg.Connection, *upgrades: Chain) -> int:

@@ -46,7 +46,7 @@ class Shape(Struct, frozen=True):
 async def read_shape(connection: asyncpg.Connection) -> Shape:
     queries = (_COLUMNS, _FUNCTIONS, _CONSTRAINTS, _UNIQUE)
     rows = [await connection.fetch(query) for query in queries]
-    return Shape(*({row["name"]: row for row in each} for each in rows))
+    return Shape(*({row["name"]: row for row in rows_of_kind} for rows_of_kind in rows))
 
 
 def list_broken(before: Shape, after: Shape) -> list[str]:

@@ -199,13 +199,13 @@ async def test_tls_is_used_as_the_address_says(postgres: Reachable) -> None:
 async def test_tls_that_cannot_be_had_is_a_sentence(postgres: Reachable) -> None:
     postgres.need_tls()
     place = f"{WRITTEN}@127.0.0.1:{postgres.port}/{postgres.migrated}"
-    for url, why in {
+    for url, reason in {
         f"postgresql://tls_only:{place}?sslmode=disable": "no encryption",
         f"postgresql://plain_only:{place}?sslmode=require": "SSL encryption",
         f"postgresql://anybody:{place}?sslmode=verify-full&sslrootcert=/nowhere": "No such file",
         f"postgresql://anybody:{place}?sslmode=maybe": "sslmode",
     }.items():
-        assert why in await refusal(url)
+        assert reason in await refusal(url)
 
 
 async def test_a_server_without_tls_is_not_used_where_it_is_required() -> None:
@@ -257,7 +257,7 @@ async def test_an_address_that_is_refused_is_a_sentence_without_the_password(
 ) -> None:
     wrong = f"wrong{WRITTEN}"
     place = f"127.0.0.1:{postgres.port}"
-    for url, why in {
+    for url, reason in {
         f"postgresql://anybody:{wrong}@{place}/{postgres.migrated}": "authentication failed",
         f"postgresql://anybody:{WRITTEN}@{place}/nowhere": "does not exist",
         f"postgresql://anybody:{WRITTEN}@{place}/{postgres.migrated}?nonsense=1": "nonsense",
@@ -266,7 +266,7 @@ async def test_an_address_that_is_refused_is_a_sentence_without_the_password(
         f"postgresql://anybody:{WRITTEN}@/{postgres.migrated}?host=/nowhere": "No such file",
     }.items():
         sentence = await refusal(url)
-        assert why in sentence
+        assert reason in sentence
         assert PASSWORD not in sentence and WRITTEN not in sentence
 
 
@@ -275,17 +275,17 @@ def test_the_password_is_in_no_line_of_a_server_that_does_not_start(
 ) -> None:
     url = f"postgresql://nobody:{WRITTEN}@127.0.0.1:{postgres.port}/{postgres.migrated}"
     command = potluck("server", "--port", "0", "--data-dir", tmp_path)
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         env={**os.environ, "POTLUCK_DATABASE_URL": url},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 78
-    shown = done.stdout + done.stderr
-    assert "--database-url" in shown
-    assert PASSWORD not in shown and WRITTEN not in shown and "Traceback" not in shown
+    assert process.returncode == 78
+    output = process.stdout + process.stderr
+    assert "--database-url" in output
+    assert PASSWORD not in output and WRITTEN not in output and "Traceback" not in output
 
 
 async def refusal(url: str) -> str:

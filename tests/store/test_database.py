@@ -34,8 +34,8 @@ async def test_a_cancelled_attempt_ends_at_any_step(database: Database) -> None:
         for _ in range(steps):
             await asyncio.sleep(0)
         asking.cancel()
-        done, _ = await asyncio.wait([asking], timeout=10)
-        went_on = not done
+        finished, _ = await asyncio.wait([asking], timeout=10)
+        went_on = not finished
         while not asking.done():
             asking.cancel()
             await asyncio.sleep(0)
@@ -51,9 +51,9 @@ async def test_health_is_checked_while_requests_hold_all_connections(database: D
         async with (
             asyncio.timeout(5),
             database.reserved_transaction(),
-            database.reserved_statement() as own,
+            database.reserved_statement() as reserved,
         ):
-            assert await own.fetchval("SELECT 1") == 1
+            assert await reserved.fetchval("SELECT 1") == 1
 
 
 async def test_a_full_disk_is_reported_by_its_name(database: Database) -> None:
@@ -80,12 +80,12 @@ async def test_an_unreachable_address_is_distinguished_from_a_refusing_one(
         closed = other.getsockname()[1]
     with pytest.raises(Unavailable, match="does not answer"):
         await check_address(f"postgresql://potluck:x@127.0.0.1:{closed}/potluck")
-    for url, words in (
+    for url, sentence in (
         (_with(database_url, path="/nowhere"), '"nowhere" does not exist'),
         (_with(database_url, netloc="potluck:wrong@"), "password authentication failed"),
         ("nonsense", "cannot be read"),
     ):
-        with pytest.raises(BadSettings, match=words):
+        with pytest.raises(BadSettings, match=sentence):
             await check_address(url)
 
 

@@ -23,27 +23,27 @@ QUERIES = {
 @pytest.mark.parametrize("server", ["database_url", "debian_postgres_url"])
 def test_every_statement_is_understood(server: str, request: pytest.FixtureRequest) -> None:
     """The older one knows fewer functions, and guesses fewer types."""
-    refused = asyncio.run(_refused(request.getfixturevalue(server)))
-    assert refused == {}
+    refused_statements = asyncio.run(_refused(request.getfixturevalue(server)))
+    assert refused_statements == {}
 
 
 async def _refused(url: str) -> dict[str, str]:
     connection = await asyncpg.connect(url)
-    refused = {}
+    refused_statements = {}
     try:
         for name, block in QUERIES.items():
             try:
                 prepared = await connection.prepare(block.text)
             except asyncpg.PostgresError as error:
-                refused[name] = str(error)
+                refused_statements[name] = str(error)
                 continue
             if len(prepared.get_parameters()) != len(set(re.findall(r"\$(\d+)", block.text))):
-                refused[name] = "a number is in a comment or a text"
+                refused_statements[name] = "a number is in a comment or a text"
             if block.text.lstrip().startswith("SELECT") and not prepared.get_attributes():
-                refused[name] = "it has no column, and asyncpg frees such rows wrongly"
+                refused_statements[name] = "it has no column, and asyncpg frees such rows wrongly"
     finally:
         await connection.close()
-    return refused
+    return refused_statements
 
 
 def test_no_file_has_numbers_for_parameters() -> None:
@@ -63,7 +63,7 @@ def test_every_call_passes_exactly_the_parameters() -> None:
     wrong = [call for call in calls if call[1] not in (None, QUERIES[call[0]].parameters)]
     assert wrong == []
     # Those that go through a function of their module, which their other tests call.
-    passed_on = {name for name, given in calls if given is None}
+    passed_on = {name for name, parameters in calls if parameters is None}
     files = {name.partition(".")[0] for name in passed_on}
     assert files == {"event_list", "invariant_snapshot", "sealed"}
 
@@ -80,22 +80,22 @@ def test_unknown_placeholders_stay() -> None:
     source = (
         """SELECT ':a'::text, "b:c", (ARRAY[1])[1:2], d::int -- it's :no parameter\n, :e::int"""
     )
-    some = compile_query("some", source)
-    assert some.text == source.replace(":e", "$1") and some.parameters == {"e"}
+    compiled = compile_query("some", source)
+    assert compiled.text == source.replace(":e", "$1") and compiled.parameters == {"e"}
 
 
 def test_a_parameter_has_one_number_and_its_fields_have_others() -> None:
     class Owner:
         account_id = "account_1"
 
-    some = compile_query(
+    compiled = compile_query(
         "some", ":owner.account_id :now :now :owners[].account_id :owner.account_id"
     )
-    text, *values = some(owner=Owner, now=7, owners=[Owner, Owner])
+    text, *values = compiled(owner=Owner, now=7, owners=[Owner, Owner])
     assert text == "$1 $2 $2 $3 $1"
     assert values == ["account_1", 7, ["account_1", "account_1"]]
     calls: list[dict[str, Any]] = [{"owner": Owner, "now": now, "owners": []} for now in (1, 2)]
-    assert bind_many(some, calls) == (text, [("account_1", 1, []), ("account_1", 2, [])])
+    assert bind_many(compiled, calls) == (text, [("account_1", 1, []), ("account_1", 2, [])])
 
 
 def _file_of(module: Path) -> str | None:
@@ -116,11 +116,11 @@ class Module:
         self._tree = ast.parse(path.read_text())
         # Functions that end with a dictionary of values.
         self._values = {
-            node.name: {key.value for key in found.keys if isinstance(key, ast.Constant)}
+            node.name: {key.value for key in mapping.keys if isinstance(key, ast.Constant)}
             for node in ast.walk(self._tree)
             if isinstance(node, ast.FunctionDef)
             and isinstance(last := node.body[-1], ast.Return)
-            and isinstance(found := last.value, ast.Dict)
+            and isinstance(mapping := last.value, ast.Dict)
         }
 
     def calls(self) -> Iterator[tuple[str, set[object] | None]]:
@@ -133,21 +133,23 @@ class Module:
                 for target in node.targets
                 if isinstance(target, ast.Name)
             }
-            seen: set[str] = set()
+            seen_names: set[str] = set()
             for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
                 is_many = isinstance(call.func, ast.Name) and call.func.id == "bind_many"
-                called, *given = call.args if is_many else [call.func, *call.args]
+                called, *arguments = call.args if is_many else [call.func, *call.args]
                 for name in self._queries(called, assigned):
-                    seen.add(name)
-                    yield name, self._given(given, call.keywords, assigned)
-            yield from ((name, None) for name in self._queries(function, {}) if name not in seen)
+                    seen_names.add(name)
+                    yield name, self._given(arguments, call.keywords, assigned)
+            yield from (
+                (name, None) for name in self._queries(function, {}) if name not in seen_names
+            )
 
     def _queries(self, node: ast.AST, assigned: dict[str, ast.expr]) -> Iterator[str]:
         """`_sql.lock`, or a name that stands for one of two queries."""
-        whole = assigned.get(node.id, node) if isinstance(node, ast.Name) else node
-        if isinstance(node, ast.expr) and not isinstance(whole, ast.Attribute | ast.IfExp):
+        definition = assigned.get(node.id, node) if isinstance(node, ast.Name) else node
+        if isinstance(node, ast.expr) and not isinstance(definition, ast.Attribute | ast.IfExp):
             return
-        for part in ast.walk(whole):
+        for part in ast.walk(definition):
             match part:
                 case ast.Attribute(ast.Name("_sql"), name):
                     yield f"{self._file}.{name}"
@@ -155,16 +157,16 @@ class Module:
     def _given(
         self, values: list[ast.expr], keywords: list[ast.keyword], assigned: dict[str, ast.expr]
     ) -> set[object] | None:
-        given: set[object] = {keyword.arg for keyword in keywords if keyword.arg}
-        rest = [*values, *(keyword.value for keyword in keywords if not keyword.arg)]
-        for value in rest:
-            whole = assigned.get(value.id, value) if isinstance(value, ast.Name) else value
+        parameters: set[object] = {keyword.arg for keyword in keywords if keyword.arg}
+        remaining = [*values, *(keyword.value for keyword in keywords if not keyword.arg)]
+        for value in remaining:
+            definition = assigned.get(value.id, value) if isinstance(value, ast.Name) else value
             makers = [
                 node.func.id
-                for node in ast.walk(whole)
+                for node in ast.walk(definition)
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             ]
             if len(makers) != 1 or makers[0] not in self._values:
                 return None
-            given |= self._values[makers[0]]
-        return given
+            parameters |= self._values[makers[0]]
+        return parameters

@@ -76,24 +76,24 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize("wanted", FILTERS, ids=str)
+@pytest.mark.parametrize("task_filter", FILTERS, ids=str)
 @pytest.mark.parametrize("account_id", [MINE, OTHERS])
 async def test_pages_show_all_that_fits_once_newest_first(
-    connection: asyncpg.Connection, wanted: TaskFilter, account_id: AccountId
+    connection: asyncpg.Connection, task_filter: TaskFilter, account_id: AccountId
 ) -> None:
     rows = await connection.fetch(
         "SELECT id, account_id, state, name, kind FROM tasks ORDER BY id DESC"
     )
-    fitting = [row["id"] for row in rows if fits(row, account_id, wanted)]
-    shown: list[TaskId] = []
+    fitting = [row["id"] for row in rows if fits(row, account_id, task_filter)]
+    shown_ids: list[TaskId] = []
     while page := await task_list.page(
-        connection, account_id, wanted, shown[-1] if shown else None, 400
+        connection, account_id, task_filter, shown_ids[-1] if shown_ids else None, 400
     ):
-        shown += page
-        if len(shown) >= 1200:
+        shown_ids += page
+        if len(shown_ids) >= 1200:
             break
-    assert shown == fitting[: len(shown)]
-    assert len(shown) == min(len(fitting), 1200)
+    assert shown_ids == fitting[: len(shown_ids)]
+    assert len(shown_ids) == min(len(fitting), 1200)
 
 
 async def test_times_are_bounds_on_ids(connection: asyncpg.Connection) -> None:
@@ -102,13 +102,13 @@ async def test_times_are_bounds_on_ids(connection: asyncpg.Connection) -> None:
     )
     middle, later = moment(rows[0]), moment(rows[-1]) + timedelta(milliseconds=1)
     queued = (TaskState.QUEUED,)
-    wanted = TaskFilter(queued, since=middle, until=later)
-    page = await task_list.page(connection, MINE, wanted, None, 5)
+    task_filter = TaskFilter(queued, since=middle, until=later)
+    page = await task_list.page(connection, MINE, task_filter, None, 5)
     assert page == [row["id"] for row in rows[::-1][:5]]
-    nothing = TaskFilter(queued, since=later)
-    assert await task_list.page(connection, MINE, nothing, None, 5) == []
-    nothing = TaskFilter(queued, until=middle)
-    assert await task_list.page(connection, MINE, nothing, None, 5) == []
+    empty_filter = TaskFilter(queued, since=later)
+    assert await task_list.page(connection, MINE, empty_filter, None, 5) == []
+    empty_filter = TaskFilter(queued, until=middle)
+    assert await task_list.page(connection, MINE, empty_filter, None, 5) == []
     for year in (1, 9999):
         assert is_id(first_id_at("task", datetime(year, 1, 1, tzinfo=UTC)), "task")
 
@@ -122,50 +122,50 @@ async def test_a_page_reads_what_it_shows(analysed: asyncpg.Connection) -> None:
 
 
 async def test_a_page_does_so_also_without_statistics(connection: asyncpg.Connection) -> None:
-    known = "SELECT reltuples FROM pg_class WHERE oid = 'tasks'::regclass"
-    assert await connection.fetchval(known) == -1
+    estimate = "SELECT reltuples FROM pg_class WHERE oid = 'tasks'::regclass"
+    assert await connection.fetchval(estimate) == -1
     for mode in MODES:
         await assert_reads_what_it_shows(connection, mode)
 
 
 async def assert_reads_what_it_shows(connection: asyncpg.Connection, mode: str) -> None:
-    for wanted in FILTERS:
-        plan = await explained(connection, mode, wanted)
+    for task_filter in FILTERS:
+        plan = await explained(connection, mode, task_filter)
         scans = [node for node in walk(plan) if node.get("Relation Name") == "tasks"]
-        assert [node.get("Index Name") for node in scans] == [INDEXES[block_of(wanted)]], plan
+        assert [node.get("Index Name") for node in scans] == [INDEXES[block_of(task_filter)]], plan
         assert not any("Filter" in node for node in scans), plan
         assert not any(node["Node Type"] == "Bitmap Heap Scan" for node in scans), plan
 
 
-async def explained(connection: asyncpg.Connection, mode: str, wanted: TaskFilter) -> Any:
+async def explained(connection: asyncpg.Connection, mode: str, task_filter: TaskFilter) -> Any:
     """As a statement that was prepared, with real values."""
-    sql, *values = task_list._query(MINE, wanted, None, 50)
+    sql, *values = task_list._query(MINE, task_filter, None, 50)
     await connection.execute(f"SET plan_cache_mode = {mode}")
     kinds = "text[], text, text, bigint"
     await connection.execute(f"PREPARE listed ({kinds}) AS {sql}")
-    said = ", ".join(_literal(value) for value in values)
+    arguments = ", ".join(_literal(value) for value in values)
     try:
-        found = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE listed ({said})")
+        plan_text = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE listed ({arguments})")
     finally:
         await connection.execute("DEALLOCATE listed")
-    return json.loads(found)[0]["Plan"]
+    return json.loads(plan_text)[0]["Plan"]
 
 
-def block_of(wanted: TaskFilter) -> str:
-    sql = task_list._query(MINE, wanted, None, 50)[0]
+def block_of(task_filter: TaskFilter) -> str:
+    sql = task_list._query(MINE, task_filter, None, 50)[0]
     return next(name for name in INDEXES if load("listing").blocks[name].text == sql)
 
 
 def walk(node: dict[str, Any]) -> list[dict[str, Any]]:
-    return [node, *(each for child in node.get("Plans", []) for each in walk(child))]
+    return [node, *(descendant for child in node.get("Plans", []) for descendant in walk(child))]
 
 
-def fits(row: asyncpg.Record, account_id: AccountId, wanted: TaskFilter) -> bool:
+def fits(row: asyncpg.Record, account_id: AccountId, task_filter: TaskFilter) -> bool:
     return (
         row["account_id"] == account_id
-        and (not wanted.states or row["state"] in wanted.states)
-        and wanted.name in (None, row["name"])
-        and wanted.kind in (None, row["kind"])
+        and (not task_filter.states or row["state"] in task_filter.states)
+        and task_filter.name in (None, row["name"])
+        and task_filter.kind in (None, row["kind"])
     )
 
 

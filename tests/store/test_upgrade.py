@@ -113,8 +113,8 @@ async def test_a_database_without_places_of_blobs_and_ended_tasks_is_upgraded(
     await connection.execute(_ROWS_OF_0010)
     await schema.migrate(empty_url)
     assert await catalogue(empty_url) == await catalogue(database_url)
-    ended = await connection.fetch("SELECT after_id, outcome FROM ended_tasks")
-    assert [tuple(row) for row in ended] == [("task_1", "failed")]
+    outcomes = await connection.fetch("SELECT after_id, outcome FROM ended_tasks")
+    assert [tuple(row) for row in outcomes] == [("task_1", "failed")]
     assert await connection.fetchval("SELECT count(*) FROM dependencies") == 2
     keys = await connection.fetch("SELECT id FROM nodes WHERE node_key_id IS NOT NULL")
     assert [row["id"] for row in keys] == ["node_2"], "the node that was seen last keeps the key"
@@ -206,15 +206,15 @@ def test_a_server_does_not_start_with_a_migration_that_was_edited_after_it_was_a
 ) -> None:
     edit = "UPDATE applied_migrations SET checksum = sha256('') WHERE number = '0009'"
     asyncio.run(_execute(database_url, edit))
-    done = subprocess.run(
+    process = subprocess.run(
         potluck("server", "--port", "0", "--data-dir", tmp_path),
         env={**os.environ, "POTLUCK_DATABASE_URL": database_url},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == StartFailed.exit_status
-    assert "Migration 0009 in the database differs" in done.stderr
+    assert process.returncode == StartFailed.exit_status
+    assert "Migration 0009 in the database differs" in process.stderr
 
 
 @pytest.mark.long

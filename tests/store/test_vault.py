@@ -79,14 +79,14 @@ def test_another_key_of_the_ring_in_front_does_not_help() -> None:
 
 def test_a_key_that_is_gone_is_named_by_its_id() -> None:
     sealed = vault(KEY).seal(*PLACE, b"plain")
-    with pytest.raises(Unopenable, match=key_id(KEY).hex()) as caught:
+    with pytest.raises(Unopenable, match=key_id(KEY).hex()) as error_info:
         vault(OTHER_KEY).open(*PLACE, sealed)
-    assert "the test" in caught.value.detail, "and the place that should have it"
+    assert "the test" in error_info.value.detail, "and the place that should have it"
 
 
 def test_a_ring_does_not_show_its_keys() -> None:
-    shown = repr(KeyRing([KEY, OTHER_KEY]))
-    assert shown == f"KeyRing({key_id(KEY).hex()}, {key_id(OTHER_KEY).hex()})"
+    ring_text = repr(KeyRing([KEY, OTHER_KEY]))
+    assert ring_text == f"KeyRing({key_id(KEY).hex()}, {key_id(OTHER_KEY).hex()})"
 
 
 class MovingKeys:
@@ -108,11 +108,11 @@ class MovingKeys:
 
 def test_a_vault_takes_a_new_key_when_it_meets_what_it_sealed() -> None:
     place = MovingKeys()
-    late = Vault(place)
+    late_vault = Vault(place)
     place.keys = [OTHER_KEY, KEY]
     sealed = vault(OTHER_KEY).seal(*PLACE, b"plain")
-    assert late.open(*PLACE, sealed) == b"plain"
-    assert late.key_id == key_id(OTHER_KEY).hex()
+    assert late_vault.open(*PLACE, sealed) == b"plain"
+    assert late_vault.key_id == key_id(OTHER_KEY).hex()
 
 
 class LockedKeys(MovingKeys):
@@ -126,18 +126,20 @@ class LockedKeys(MovingKeys):
 
 def test_an_unverifiable_key_is_not_reported_as_missing() -> None:
     place = LockedKeys()
-    late = Vault(place)
+    late_vault = Vault(place)
     place.is_changed = True
     with pytest.raises(Unavailable):
-        late.open(*PLACE, vault(OTHER_KEY).seal(*PLACE, b"plain"))
-    assert late.open(*PLACE, late.seal(*PLACE, b"plain")) == b"plain", "what works goes on"
+        late_vault.open(*PLACE, vault(OTHER_KEY).seal(*PLACE, b"plain"))
+    assert late_vault.open(*PLACE, late_vault.seal(*PLACE, b"plain")) == b"plain", (
+        "what works goes on"
+    )
 
 
 def test_a_vault_seals_with_the_new_key_as_soon_as_there_is_one() -> None:
     place = MovingKeys()
-    late = Vault(place)
+    late_vault = Vault(place)
     place.keys, place.is_changed = [OTHER_KEY, KEY], True
-    assert sealed_with(late.seal(*PLACE, b"plain")) == key_id(OTHER_KEY)
+    assert sealed_with(late_vault.seal(*PLACE, b"plain")) == key_id(OTHER_KEY)
 
 
 def test_a_new_key_has_an_id_of_its_own() -> None:
@@ -148,9 +150,9 @@ def test_a_new_key_has_an_id_of_its_own() -> None:
 def test_sealing_costs_less_than_a_tenth_of_a_millisecond() -> None:
     """A task with a script of 4 KiB; the best of many rounds, since the machine is shared."""
     sealer, plain = vault(KEY), b"x" * 4096
-    took = []
+    durations = []
     for _ in range(500):
-        began = time.perf_counter()
+        started = time.perf_counter()
         sealer.open(*PLACE, sealer.seal(*PLACE, plain))
-        took.append(time.perf_counter() - began)
-    assert sorted(took)[len(took) // 2] < 0.000_1
+        durations.append(time.perf_counter() - started)
+    assert sorted(durations)[len(durations) // 2] < 0.000_1

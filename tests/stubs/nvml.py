@@ -86,8 +86,8 @@ class NvmlRig:
             "minor": number,
             "pci": card.pci or f"00000000:{number + 1:02X}:00.0",
         }
-        for at, part in enumerate(values.pop("parts")):
-            self._put(f"card{number}.mig{at}", asdict(part))
+        for index, part in enumerate(values.pop("parts")):
+            self._put(f"card{number}.mig{index}", asdict(part))
         self._put(f"card{number}", values)
         self._write()
 

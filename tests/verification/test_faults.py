@@ -38,9 +38,9 @@ _COMMAND = [sys.executable, "-m", "verification.faults"]
 
 def verify(*options: str) -> tuple[int, dict[str, object]]:
     command = [*_COMMAND, *options, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3_000)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout.splitlines()[0])
+    process = subprocess.run(command, capture_output=True, text=True, timeout=3_000)
+    assert process.stdout, process.stderr
+    return process.returncode, json.loads(process.stdout.splitlines()[0])
 
 
 _KINDS = (
@@ -74,15 +74,15 @@ def test_seeds_replay_step_by_step_in_another_process() -> None:
 
 def _trace(environment: dict[str, str]) -> list[str]:
     options = ["--seeds", "8-10", "--steps", "60", "--workers", "1", "--trace", "--json"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*_COMMAND, *options],
         capture_output=True,
         text=True,
         timeout=300,
         env={**os.environ, **environment},
     )
-    assert done.returncode == 0, done.stderr
-    return done.stderr.splitlines()
+    assert process.returncode == 0, process.stderr
+    return process.stderr.splitlines()
 
 
 def _digest(trace: list[str]) -> str:
@@ -91,7 +91,7 @@ def _digest(trace: list[str]) -> str:
 
 def _first_difference(first: list[str], second: list[str]) -> str:
     pairs = zip(first, second, strict=False)
-    return next((f"{one}\n{other}" for one, other in pairs if one != other), "one is longer")
+    return next((f"{line}\n{other}" for line, other in pairs if line != other), "one is longer")
 
 
 @pytest.mark.long
@@ -119,7 +119,7 @@ def test_work_that_is_given_to_two_is_noticed(
     """A lease that is taken back although its task was given to another."""
     honest = leases.adopt
 
-    async def adopt(connection: object, attempt_id: str, node_id: str, **how: object) -> object:
+    async def adopt(connection: object, attempt_id: str, node_id: str, **options: object) -> object:
         revived = await connection.fetch(  # type: ignore[attr-defined]
             "UPDATE attempts SET state = 'running', finished_at = NULL"
             " WHERE id = $1 AND state = 'lost' RETURNING id",
@@ -127,7 +127,7 @@ def test_work_that_is_given_to_two_is_noticed(
         )
         if revived:
             return None
-        return await honest(connection, attempt_id, node_id, **how)  # type: ignore[arg-type]
+        return await honest(connection, attempt_id, node_id, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(leases, "adopt", adopt)
     # A lease is lost after more virtual seconds than the faults take.
@@ -143,10 +143,10 @@ def test_a_report_that_frees_its_devices_twice_is_noticed(
         connection: Connection,
         vault: Vault,
         written: Sequence[AttemptChange],
-        told: Sequence[Event],
+        events: Sequence[Event],
         slice_seconds: float,
     ) -> None:
-        await honest(connection, vault, written, told, slice_seconds)
+        await honest(connection, vault, written, events, slice_seconds)
         for change in written:
             await connection.execute(
                 "UPDATE nodes SET used_cores = greatest(0, used_cores - attempts.cores)"
@@ -178,9 +178,9 @@ def test_work_that_is_handed_out_after_a_pause_is_noticed(
 def _remove(
     monkeypatch: pytest.MonkeyPatch, file: str, block: str, clause: str, replacement: str = ""
 ) -> None:
-    whole = read_sources(file)[block]
-    assert clause in whole, f"{file}.{block} has changed"
-    planted = compile_query(block, whole.replace(clause, replacement))
+    source = read_sources(file)[block]
+    assert clause in source, f"{file}.{block} has changed"
+    planted = compile_query(block, source.replace(clause, replacement))
     monkeypatch.setitem(load(file).blocks, block, planted)
 
 
@@ -224,8 +224,8 @@ def test_large_tasks_that_starve_among_small_ones_are_noticed(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions
 ) -> None:
     """Nothing is ever reserved."""
-    never = msgspec.structs.replace(server_instance.SOON, after_seconds=1e9)
-    monkeypatch.setattr(server_instance, "SOON", never)
+    never_soon = msgspec.structs.replace(server_instance.SOON, after_seconds=1e9)
+    monkeypatch.setattr(server_instance, "SOON", never_soon)
     large = range(15, 16 * 40, 16)
     assert all(map(has_large_tasks, large))
     plan = HistoryPlan(2, steps=50)
@@ -234,12 +234,16 @@ def test_large_tasks_that_starve_among_small_ones_are_noticed(
 
 def test_a_history_that_does_not_end_is_a_failure_and_can_be_replayed() -> None:
     options = ["--seeds", "7-7", "--nodes", "2", "--steps", "1000000", "--seconds", "5", "--json"]
-    done = subprocess.run([*_COMMAND, *options], capture_output=True, text=True, timeout=200)
-    summary = json.loads(done.stdout)
-    assert (done.returncode, summary["seeds"], summary["violations"]) == (1, 1, 1), done.stderr
+    process = subprocess.run([*_COMMAND, *options], capture_output=True, text=True, timeout=200)
+    summary = json.loads(process.stdout)
+    assert (process.returncode, summary["seeds"], summary["violations"]) == (1, 1, 1), (
+        process.stderr
+    )
     assert "had not ended after 5 s" in str(summary["failures"])
-    assert "(most recent call first)" in done.stderr, "it prints where it was"
-    assert "python -m verification.faults --seed 7 --nodes 2 --steps 1000000 --trace" in done.stderr
+    assert "(most recent call first)" in process.stderr, "it prints where it was"
+    assert (
+        "python -m verification.faults --seed 7 --nodes 2 --steps 1000000 --trace" in process.stderr
+    )
 
 
 def test_an_interrupted_run_gives_its_summary_and_the_next_seed() -> None:
@@ -276,9 +280,9 @@ def test_a_seed_whose_process_dies_is_a_failure_and_the_others_go_on() -> None:
     [("--seeds", "0"), ("--seeds", "9-3"), ("--steps", "99999999999"), ("--steps", "0")],
 )
 def test_no_histories_and_endless_ones_are_refused(option: str, value: str) -> None:
-    done = subprocess.run([*_COMMAND, option, value], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert option in done.stderr
+    process = subprocess.run([*_COMMAND, option, value], capture_output=True, text=True, timeout=60)
+    assert process.returncode == 2
+    assert option in process.stderr
 
 
 def test_virtual_time_costs_no_time() -> None:

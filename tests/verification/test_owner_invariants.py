@@ -34,14 +34,20 @@ def lose_two(reason: str, counted: int) -> list[RowChange]:
 def shares(*availabilities: str, racing: frozenset[str] = frozenset()) -> AttemptShares:
     """One device for each attempt."""
     rows = [
-        {"attempt_id": f"attempt_{number}", "device_id": f"device_{number}", "availability": each}
-        for number, each in enumerate(availabilities, 1)
+        {
+            "attempt_id": f"attempt_{number}",
+            "device_id": f"device_{number}",
+            "availability": availability,
+        }
+        for number, availability in enumerate(availabilities, 1)
     ]
     return AttemptShares(rows, racing)
 
 
-def just_counts(reason: str, held: AttemptShares) -> set[int]:
-    return {count for count in range(4) if not find_unjust_losses(lose_two(reason, count), held)}
+def just_counts(reason: str, shares_held: AttemptShares) -> set[int]:
+    return {
+        count for count in range(4) if not find_unjust_losses(lose_two(reason, count), shares_held)
+    }
 
 
 @pytest.mark.parametrize("reason", ["withdrawn", "reclaimed"])
@@ -61,7 +67,7 @@ def test_a_race_excuses_nothing_else() -> None:
     first = frozenset({"device_1"})
     assert just_counts("lease_expired", shares("sick", "sick", racing=first)) == {2}
     assert just_counts("withdrawn", shares("sick", "sick", racing=frozenset({"device_3"}))) == {0}
-    several = AttemptShares(
+    two_devices = AttemptShares(
         [
             {"attempt_id": name, "device_id": device, "availability": "paused"}
             for name in ("attempt_1", "attempt_2")
@@ -69,12 +75,15 @@ def test_a_race_excuses_nothing_else() -> None:
         ],
         first,
     )
-    assert just_counts("withdrawn", several) == {0}, "the second device was closed before"
+    assert just_counts("withdrawn", two_devices) == {0}, "the second device was closed before"
 
 
 def test_only_what_opened_or_closed_during_the_transaction_races() -> None:
     def change(before: str | None, after: str, device: str = "device") -> RowChange:
-        rows = [each and {"id": device, "availability": each} for each in (before, after)]
+        rows = [
+            availability and {"id": device, "availability": availability}
+            for availability in (before, after)
+        ]
         return RowChange("devices", rows[0] or None, rows[1] or None)
 
     history = AvailabilityHistory()
@@ -89,7 +98,7 @@ def test_only_what_opened_or_closed_during_the_transaction_races() -> None:
 
 def test_a_transaction_knows_the_step_at_which_it_began(sessions: Sessions) -> None:
     """Not the one at which it was requested or first wrote: others commit meanwhile."""
-    done: list[int] = []
+    steps: list[int] = []
 
     async def wait(*_: object) -> None:
         await asyncio.sleep(1)
@@ -100,7 +109,7 @@ def test_a_transaction_knows_the_step_at_which_it_began(sessions: Sessions) -> N
             await connection.execute(f"UPDATE {table} SET is_only = is_only")
 
     async def work() -> None:
-        schedule = Schedule(lambda: BEGINNING, lambda: len(done), wait, wait, done.append)
+        schedule = Schedule(lambda: BEGINNING, lambda: len(steps), wait, wait, steps.append)
         database = HistoryDatabase(sessions, schedule, connections=2)
         slow = asyncio.create_task(write(database, "leader", 10))
         await write(database, "event_head", 0)
@@ -112,4 +121,4 @@ def test_a_transaction_knows_the_step_at_which_it_began(sessions: Sessions) -> N
         loop.run_until_complete(work())
     finally:
         loop.close()
-    assert done == [0, 1, 0]
+    assert steps == [0, 1, 0]

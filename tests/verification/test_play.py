@@ -18,32 +18,34 @@ from verification.play.plays import consumer_plays, provider_plays
 _SMALL = MarketSize(providers=10, consumers=10, days=3)
 
 
-def gains(*only: str, role: str = "provider") -> list[Gain]:
-    found = measure_gains([_SMALL], seed=1, only=only).gains
-    return [each for each in found if each.role == role]
+def gains(*names: str, role: str = "provider") -> list[Gain]:
+    gains_found = measure_gains([_SMALL], seed=1, only=names).gains
+    return [gain for gain in gains_found if gain.role == role]
 
 
 def test_every_reason_that_one_side_can_cause_is_played() -> None:
-    by_node = {each for each, facts in END_REASONS.items() if facts.reporter is not Reporter.SERVER}
+    by_node = {
+        reason for reason, facts in END_REASONS.items() if facts.reporter is not Reporter.SERVER
+    }
     played = {EndReason(name.partition(",")[0]) for name in provider_plays()}
     concluded = {EndReason.LEASE_EXPIRED, EndReason.WITHDRAWN}
     assert played == (by_node | concluded) - {EndReason.CREDIT}, "the server asks for that one"
-    own = {
-        each
-        for each, facts in END_REASONS.items()
+    own_reasons = {
+        reason
+        for reason, facts in END_REASONS.items()
         if facts.reporter is Reporter.ITEM and facts.attempt_state is AttemptState.FAILED
     }
     caused = {EndReason(name.partition(",")[0]) for name in consumer_plays()}
-    assert caused == own | {EndReason.CANCELLED, EndReason.CREDIT, EndReason.SILENCE}
+    assert caused == own_reasons | {EndReason.CANCELLED, EndReason.CREDIT, EndReason.SILENCE}
 
 
 def test_no_provider_gains() -> None:
     """Not even one that fails just too seldom to be doubted, but each time after hours."""
-    found = gains("time_limit", "silence", "reclaimed", "lease_expired,")
-    some = [each for each in found if "rarely" not in each.play]
-    assert len(some) == 9
-    assert max(each.gain for each in some) <= LARGEST_GAIN, some
-    assert all(each.ends for each in some)
+    all_gains = gains("time_limit", "silence", "reclaimed", "lease_expired,")
+    certain_gains = [gain for gain in all_gains if "rarely" not in gain.play]
+    assert len(certain_gains) == 9
+    assert max(gain.gain for gain in certain_gains) <= LARGEST_GAIN, certain_gains
+    assert all(gain.ends for gain in certain_gains)
 
 
 @pytest.mark.parametrize("reason", [EndReason.TIME_LIMIT, EndReason.EXIT_STATUS])
@@ -59,9 +61,9 @@ def test_a_consumer_is_spared_a_few_times_and_no_more(reason: EndReason) -> None
 
 
 def test_a_consumer_gains_nothing_by_cancelling_by_silence_or_without_credit() -> None:
-    some = gains("cancelled", "credit", "silence", role="consumer")
-    assert len(some) == 4
-    assert max(each.gain for each in some) <= LARGEST_GAIN, some
+    certain_gains = gains("cancelled", "credit", "silence", role="consumer")
+    assert len(certain_gains) == 4
+    assert max(gain.gain for gain in certain_gains) <= LARGEST_GAIN, certain_gains
 
 
 def test_without_the_bound_a_consumer_would_gain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +109,8 @@ def test_markets_are_played_until_the_gain_is_certain() -> None:
     summary = measure_gains([tiny], 0, ["completed"], most_markets=16)
     assert [gain.markets for gain in summary.gains] == [8]
     assert (summary.is_fair, summary.undecided) == (True, [])
-    one = measure_gains([tiny], 0, ["completed"])
-    assert not one.is_fair, "nothing is certain after one market"
+    first_gains = measure_gains([tiny], 0, ["completed"])
+    assert not first_gains.is_fair, "nothing is certain after one market"
 
 
 @pytest.mark.long

@@ -34,8 +34,8 @@ def build() -> Path:
     if shutil.which("node") is None or shutil.which("npm") is None:
         need("Node")
     command = [sys.executable, "-m", "scripts.web"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert shown.returncode == 0, shown.stdout + shown.stderr
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert process.returncode == 0, process.stdout + process.stderr
     return BUILD
 
 

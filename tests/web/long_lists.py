@@ -23,9 +23,9 @@ def add_tasks(server: ServerProcess, owner: Wallet, count: int) -> None:
     spec = {"kind": "script", "filename": "many.py", "source": "print()"}
     task = {"spec": spec, "requirements": {"device_kind": "gpu", "device_memory_bytes": 2**40}}
     for start in range(0, count, _AT_ONCE):
-        named = [{**task, "name": f"task {start + number}"} for number in range(_AT_ONCE)]
-        answer = api.post("/v1/tasks/batch", {"tasks": named})
-        assert all(each["task_id"] for each in answer["tasks"]), answer
+        requests = [{**task, "name": f"task {start + number}"} for number in range(_AT_ONCE)]
+        response = api.post("/v1/tasks/batch", {"tasks": requests})
+        assert all(task["task_id"] for task in response["tasks"]), response
 
 
 def add_devices(server: ServerProcess, count: int) -> None:
@@ -59,19 +59,19 @@ def _register(server: ServerProcess, number: int) -> None:
         "devices": devices,
     }
     statements = [key.state(server.url, str(device["uuid"])) for device in devices]
-    answer = node.post("/v1/nodes", {"description": description, "statements": statements})
-    assert "node_id" in answer, answer
+    registration = node.post("/v1/nodes", {"description": description, "statements": statements})
+    assert "node_id" in registration, registration
 
 
 def scroll_to_end(page: Page, last: str | None) -> dict[str, Any]:
     """Loads the list on the way; the most rows that were in the page, and its long tasks."""
-    more = page.get_by_role("button", name="Load more").or_(
+    more_button = page.get_by_role("button", name="Load more").or_(
         page.get_by_role("button", name="Loading more …")
     )
     expect(page.get_by_role("row").nth(5)).to_be_visible()
     page.evaluate(_WATCH)
     most_rows = 0
-    while more.count() > 0:
+    while more_button.count() > 0:
         page.mouse.wheel(0, 5_000)
         most_rows = max(most_rows, page.get_by_role("row").count())
     if last is not None:
@@ -91,5 +91,5 @@ def heap_mb(page: Page) -> int:
     session.send("Performance.enable")
     session.send("HeapProfiler.collectGarbage")
     metrics: list[dict[str, Any]] = session.send("Performance.getMetrics")["metrics"]
-    used = next(each["value"] for each in metrics if each["name"] == "JSHeapUsedSize")
+    used = next(metric["value"] for metric in metrics if metric["name"] == "JSHeapUsedSize")
     return int(used) // 2**20

@@ -21,9 +21,9 @@ SERIOUS = {"serious", "critical"}
 @pytest.fixture(scope="module")
 def task_id(server: ServerProcess, provider: ProviderProcess) -> str:
     api = server.client()
-    made = api.submit(PICTURE, name="square")
-    api.finished(made)
-    return made
+    square_id = api.submit(PICTURE, name="square")
+    api.finished(square_id)
+    return square_id
 
 
 # Two of the four are enough to find a page that was forgotten; colours and sizes are independent.
@@ -53,7 +53,7 @@ def test_no_page_has_a_serious_violation(
         dashboard.bring_wallet(server.wallet)
         dashboard.open("/sign-in")
         expect(page.get_by_role("button", name="Sign in with Test Wallet")).to_be_visible()
-        found = look(page, pictures / f"sign-in-{screen}-{theme}.png")
+        violations = look(page, pictures / f"sign-in-{screen}-{theme}.png")
         dashboard.press("Sign in with Test Wallet")
         dashboard.expect_signed_in()
         for name, path in pages(task_id, provider.node_id).items():
@@ -61,13 +61,14 @@ def test_no_page_has_a_serious_violation(
             dashboard.expect_signed_in()  # until then there is only a sign that it loads
             expect(page.get_by_role("heading", level=1)).to_be_visible()
             expect(page.get_by_role("status", name="Loading")).to_have_count(0)
-            found += [
-                f"{name}: {each}" for each in look(page, pictures / f"{name}-{screen}-{theme}.png")
+            violations += [
+                f"{name}: {violation}"
+                for violation in look(page, pictures / f"{name}-{screen}-{theme}.png")
             ]
             assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
                 f"{name} is wider than the screen"
             )
-    assert found == []
+    assert violations == []
 
 
 def look(page: Page, picture: Path) -> list[str]:
@@ -75,10 +76,10 @@ def look(page: Page, picture: Path) -> list[str]:
     page.evaluate(AXE.read_text())
     violations: list[dict[str, Any]] = page.evaluate(RUN)
     return [
-        f"{each['id']}: {node['html'][:160]}"
-        for each in violations
-        if each["impact"] in SERIOUS
-        for node in each["nodes"][:3]
+        f"{violation['id']}: {node['html'][:160]}"
+        for violation in violations
+        if violation["impact"] in SERIOUS
+        for node in violation["nodes"][:3]
     ]
 
 

@@ -68,7 +68,7 @@ def check_refusals(pool: BrowserPool, server: ServerProcess) -> None:
     client = server.client(server.sign_in(server.wallet))
     fees, proof = client.get("/v1/me/rewards/claim/fees"), client.get("/v1/me/rewards/claim")
     leaf = RewardLeaf(proof["account"], proof["token"], int(proof["cumulative_units"]))
-    root, *nodes = (bytes.fromhex(each[2:]) for each in (proof["root"], *proof["proof"]))
+    root, *nodes = (bytes.fromhex(text[2:]) for text in (proof["root"], *proof["proof"]))
     claim = {
         "chainId": proof["chain_id"],
         "to": proof["contract"],
@@ -86,10 +86,10 @@ def check_refusals(pool: BrowserPool, server: ServerProcess) -> None:
         (server.wallet.key, {"data": claim["data"][:-1] + b"x"}, "not your claim"),
         (server.wallet.key, {"value": 1}, "not a signed transaction"),
     ):
-        answer = client.call("POST", "/v1/me/rewards/claim", sign(key, claim, **changes))
-        assert sentence in answer.data.decode(), (changes, answer.data)
-    answer = client.call("POST", "/v1/me/rewards/claim", b'{"transaction": "0x02ff"}')
-    assert b"not a signed transaction" in answer.data
+        response = client.call("POST", "/v1/me/rewards/claim", sign(key, claim, **changes))
+        assert sentence in response.data.decode(), (changes, response.data)
+    response = client.call("POST", "/v1/me/rewards/claim", b'{"transaction": "0x02ff"}')
+    assert b"not a signed transaction" in response.data
     assert pool.rig.balance(server.wallet.address) == 0
 
 

@@ -106,13 +106,13 @@ def receiver() -> Iterator[tuple[str, list[bytes]]]:
 
         def log_message(self, *_: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web_server:
+        thread = threading.Thread(target=web_server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listening.server_port}/hook", bodies
+            yield f"http://127.0.0.1:{web_server.server_port}/hook", bodies
         finally:
-            listening.shutdown()
+            web_server.shutdown()
             thread.join()
 
 
@@ -127,10 +127,10 @@ def test_credit_is_shown_by_task_and_as_movements_in_words(
         ("grants", {"amount_micro": 5_000_000}),
         ("takes", {"amount_micro": 1_000_000, "reason": "too much"}),
     ):
-        answer = server.client().call(
+        response = server.client().call(
             "POST", f"/v1/accounts/{account}/{path}", json.dumps(body).encode()
         )
-        assert answer.status == 204
+        assert response.status == 204
     dashboard.open("/account")
     expect(page.get_by_role("row", name="Grants and payouts 4.000000")).to_be_visible()
     dashboard.press("Every movement")

@@ -16,8 +16,8 @@ from tests.web.dashboard_page import DashboardPage
 def whoami(config: Path) -> Any:
     environment = {"POTLUCK_CONFIG_DIR": str(config), "PATH": "/usr/bin:/bin"}
     command = potluck("whoami", "--json")
-    shown = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
-    return json.loads(shown.stdout)
+    process = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+    return json.loads(process.stdout)
 
 
 def login(server: ServerProcess, place: Path) -> PotluckProcess:

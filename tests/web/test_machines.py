@@ -8,8 +8,8 @@ from tests.web.dashboard_page import DashboardPage
 
 def terms(server: ServerProcess, provider: ProviderProcess) -> dict[str, object]:
     node = server.client().get(f"/v1/nodes/{provider.node_id}")
-    found: dict[str, object] = node["devices"][0]["description"]["terms"]
-    return found
+    device_terms: dict[str, object] = node["devices"][0]["description"]["terms"]
+    return device_terms
 
 
 def test_a_device_is_paused_and_resumed(

@@ -80,12 +80,12 @@ def test_the_tasks_of_one_account_are_only_its_own(
     dashboard: DashboardPage, server: ServerProcess
 ) -> None:
     page = dashboard.page
-    one = server.client(server.sign_in(Wallet("one of two accounts")))
+    first = server.client(server.sign_in(Wallet("one of two accounts")))
     other = server.client(server.sign_in(Wallet("the other of two accounts")))
-    tasks = [each.submit("print()", requirements=NEEDS_A_GPU) for each in (one, other)]
+    tasks = [client.submit("print()", requirements=NEEDS_A_GPU) for client in (first, other)]
     dashboard.sign_in(server.wallet)
-    dashboard.open(f"/operator/tasks?account={one.get('/v1/me')['id']}")
+    dashboard.open(f"/operator/tasks?account={first.get('/v1/me')['id']}")
     expect(page.get_by_title(tasks[0])).to_be_visible()
     expect(page.get_by_title(tasks[1])).to_have_count(0)
-    for client, task_id in zip((one, other), tasks, strict=True):
+    for client, task_id in zip((first, other), tasks, strict=True):
         client.post(f"/v1/tasks/{task_id}/cancel", {})

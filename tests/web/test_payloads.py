@@ -51,12 +51,12 @@ raise ValueError(" ".join(TEXTS))
 def task_ids(server: ServerProcess, provider: ProviderProcess) -> list[str]:
     """A task for each payload as its name, and one whose log, files and error have all of them."""
     api = server.client()
-    named = [
+    plain_ids = [
         api.submit("print()", name=text, requirements={"device_kind": "gpu"}) for text in PAYLOADS
     ]
     loud = api.submit(f"TEXTS = {json.dumps(PAYLOADS)}\n{FILES}", name="loud")
     assert api.finished(loud)["state"] == "failed"
-    return [*named, loud]
+    return [*plain_ids, loud]
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,9 @@ def machine(server: ServerProcess) -> str:
         "labels": [SHORT],
     }
     statement = key.state(server.url, "GPU-rude")
-    answer = node.post("/v1/nodes", {"description": description, "statements": [statement]})
-    assert "node_id" in answer, answer
-    node_id: str = answer["node_id"]
+    registration = node.post("/v1/nodes", {"description": description, "statements": [statement]})
+    assert "node_id" in registration, registration
+    node_id: str = registration["node_id"]
     admin = server.client()
     admin.call("POST", f"/v1/nodes/{node_id}/cordon", json.dumps({"reason": TEXT[:190]}).encode())
     return node_id
@@ -113,13 +113,13 @@ def texts_of_account(server: ServerProcess) -> None:
         ("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/x", "name": TEXT[:90]}),
         ("POST", "/v1/alerts/silences", {"comment": TEXT[:190], "subject": SHORT}),
     ):
-        answer = api.call(method, path, json.dumps(value).encode())
-        assert answer.status < 300, answer.data
+        response = api.call(method, path, json.dumps(value).encode())
+        assert response.status < 300, response.data
 
 
 def read(page: Page) -> str:
-    found: str = page.locator("body").inner_text()
-    return found
+    text: str = page.locator("body").inner_text()
+    return text
 
 
 def test_texts_of_tasks_are_inert(
@@ -180,8 +180,8 @@ def test_texts_of_accounts_are_inert(
 def test_texts_of_terminals_are_inert(dashboard: DashboardPage, server: ServerProcess) -> None:
     page = dashboard.page
     for text in PAYLOADS:
-        asked = Api(server.url, "").post("/v1/auth/device", {"machine": text})
-        dashboard.open(f"/device#{asked['user_code']}")
+        approval = Api(server.url, "").post("/v1/auth/device", {"machine": text})
+        dashboard.open(f"/device#{approval['user_code']}")
         page.reload()
         expect(page.locator("bdi")).to_have_text(text)
 

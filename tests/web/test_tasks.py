@@ -63,8 +63,8 @@ def test_the_list_filters_by_state_in_its_address_and_cancels_with_a_preview(
 ) -> None:
     page = dashboard.page
     api = server.client()
-    done = api.submit("print()", name="over already")
-    api.finished(done)
+    ended_id = api.submit("print()", name="over already")
+    api.finished(ended_id)
     waiting = [api.submit(WAIT, name=f"waits {number}") for number in (1, 2)]
     dashboard.sign_in(server.wallet)
     dashboard.open("/tasks?name=waits+1")
@@ -82,7 +82,7 @@ def test_the_list_filters_by_state_in_its_address_and_cancels_with_a_preview(
     expect(dialog.get_by_text("cancelled")).to_have_count(2)
     for task_id in waiting:
         assert api.finished(task_id)["state"] == "cancelled"
-    assert api.task(done)["state"] == "succeeded"
+    assert api.task(ended_id)["state"] == "succeeded"
     dialog.get_by_role("button", name="Close").first.click()
     page.get_by_role("group", name="States").get_by_role("button", name="cancelled").click()
     expect(page).to_have_url(re.compile("state=cancelled"))

@@ -31,8 +31,8 @@ def test_a_volume_is_shared_and_mounted_in_a_task(
     page.get_by_label("Share with these wallets").fill(other.address)
     dashboard.press("Save")
     expect(page.get_by_text("Saved.")).to_be_visible()
-    listed = server.client(server.sign_in(other)).get("/v1/volumes")["volumes"]
-    assert [(each["name"], each["is_own"]) for each in listed] == [("greetings", False)]
+    volumes = server.client(server.sign_in(other)).get("/v1/volumes")["volumes"]
+    assert [(volume["name"], volume["is_own"]) for volume in volumes] == [("greetings", False)]
     page.get_by_role("link", name="Use in a task").click()
     dashboard.expect_title("Submit a task")
     expect(page.get_by_label("Volumes")).to_have_value("greetings:/data")

@@ -32,12 +32,12 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("body", "words"), SAID, ids=[row[1] for row in SAID])
-def test_bodies_are_refused_in_plain_words(body: str, words: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+@pytest.mark.parametrize(("body", "sentence"), SAID, ids=[row[1] for row in SAID])
+def test_bodies_are_refused_in_plain_words(body: str, sentence: str) -> None:
+    with pytest.raises(InvalidInput) as error_info:
         codec.decode_json(body, TaskRequest)
-    assert words in refused.value.detail
-    assert "regex" not in refused.value.detail and "`str`" not in refused.value.detail
+    assert sentence in error_info.value.detail
+    assert "regex" not in error_info.value.detail and "`str`" not in error_info.value.detail
 
 
 class Wanted(msgspec.Struct):
@@ -60,7 +60,7 @@ def test_what_is_not_known_is_left_as_it_was_said() -> None:
 def test_a_quoted_name_as_long_as_the_body_costs_no_more_than_a_short_one() -> None:
     """Its start and its end are kept, so that no pattern searches all of it again and again."""
     name = "matching regex '" * 60_000
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error_info:
         codec.decode_json(f'{TASK}, "{name}": 1}}', StrictTaskRequest)
-    assert refused.value.detail.startswith("The body is not valid: unknown field `matching")
-    assert len(refused.value.detail) < 1_000
+    assert error_info.value.detail.startswith("The body is not valid: unknown field `matching")
+    assert len(error_info.value.detail) < 1_000

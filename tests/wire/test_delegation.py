@@ -34,8 +34,8 @@ ONE = Delegation(
 
 @given(DELEGATIONS)
 def test_the_digest_is_that_of_an_independent_wallet(delegation: Delegation) -> None:
-    theirs = _hash_eip191_message(encode_typed_data(full_message=typed_data(delegation)))
-    assert digest(delegation) == theirs
+    expected = _hash_eip191_message(encode_typed_data(full_message=typed_data(delegation)))
+    assert digest(delegation) == expected
 
 
 def test_another_wallets_signature_recovers_to_it() -> None:

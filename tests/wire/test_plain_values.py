@@ -61,10 +61,10 @@ _values = st.recursive(
 
 @given(_values)
 def test_every_value_comes_back_as_what_it_was(value: object) -> None:
-    back = decode(encode(value))
+    decoded = decode(encode(value))
 
-    assert back == value
-    assert type(back) is type(value)
+    assert decoded == value
+    assert type(decoded) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -109,22 +109,22 @@ _ARRAYS = [
 
 @pytest.mark.parametrize("array", _ARRAYS, ids=lambda array: str(array.dtype))
 def test_arrays_come_back_equal_and_may_be_written_to(array: Any) -> None:
-    back = decode(encode({"it": [array]}))["it"][0]
+    decoded = decode(encode({"it": [array]}))["it"][0]
 
-    numpy.testing.assert_array_equal(back, array)
-    assert back.shape == array.shape
-    assert back.dtype.isbuiltin or back.dtype == array.dtype or back.dtype.names
-    assert back.flags.writeable
+    numpy.testing.assert_array_equal(decoded, array)
+    assert decoded.shape == array.shape
+    assert decoded.dtype.isbuiltin or decoded.dtype == array.dtype or decoded.dtype.names
+    assert decoded.flags.writeable
 
 
 @pytest.mark.parametrize(
     "scalar", [numpy.float32(1.5), numpy.int8(-3), numpy.str_(""), numpy.bool_(True)]
 )
 def test_scalars_of_numpy_keep_their_type(scalar: Any) -> None:
-    back = decode(encode(scalar))
+    decoded = decode(encode(scalar))
 
-    assert back == scalar
-    assert type(back) is type(scalar)
+    assert decoded == scalar
+    assert type(decoded) is type(scalar)
 
 
 def test_tables_and_arrays_of_arrow() -> None:
@@ -151,7 +151,7 @@ class _Own:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "sentence"),
     [
         (_Own(), "_Own is not plain data"),
         (object(), "A value of type object is not plain data"),
@@ -169,12 +169,14 @@ class _Own:
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
-def test_values_that_are_not_plain_are_reported_with_their_place(value: object, said: str) -> None:
-    with pytest.raises(PlainError) as told:
+def test_values_that_are_not_plain_are_reported_with_their_place(
+    value: object, sentence: str
+) -> None:
+    with pytest.raises(PlainError) as error_info:
         encode({"all": [0, value]})
 
-    assert said in str(told.value)
-    assert "at value['all'][1]" in str(told.value)
+    assert sentence in str(error_info.value)
+    assert "at value['all'][1]" in str(error_info.value)
 
 
 def test_recursive_values_are_refused() -> None:
@@ -253,13 +255,13 @@ _HOSTILE = {
 
 @pytest.mark.parametrize("data", _HOSTILE.values(), ids=_HOSTILE)
 def test_hostile_bytes_are_refused_at_once(data: bytes) -> None:
-    began, most = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started, memory_before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     with pytest.raises(PlainError):
         decode(data)
 
-    assert time.process_time() - began < 1
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most < 64_000  # KiB
+    assert time.process_time() - started < 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before < 64_000  # KiB
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -311,10 +313,10 @@ def test_any_bytes_are_a_value_or_refused(data: bytes) -> None:
 
 
 def test_damaged_values_are_a_value_or_refused() -> None:
-    whole = encode([_ARRAYS[0], pyarrow.table({"a": [1, 2], "b": ["x", None]}), {1: (2, {3})}])
+    encoded = encode([_ARRAYS[0], pyarrow.table({"a": [1, 2], "b": ["x", None]}), {1: (2, {3})}])
     dice = random.Random(7)
     for _ in range(3_000):
-        data = bytearray(whole)
+        data = bytearray(encoded)
         for _ in range(dice.randint(1, 4)):
             data[dice.randrange(len(data))] = dice.randrange(256)
         try:
@@ -326,14 +328,14 @@ def test_damaged_values_are_a_value_or_refused() -> None:
 def test_it_needs_nothing_but_the_standard_library() -> None:
     """It is shown to functions in a sandbox, where nothing of ours is installed."""
     folder = Path(plain_values.__file__).parent
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _ALONE, str(folder.parent)],
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert said.stdout.split() == ["[1,", "'a']", "False", "numpy"]
+    assert process.stdout.split() == ["[1,", "'a']", "False", "numpy"]
 
 
 _ALONE = """

@@ -38,8 +38,8 @@ def test_the_refused_characters_are_those_of_the_unicode_properties() -> None:
     text = "".join(chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
     categories = {"Cc", "Cf", "Co", "Zl", "Zp"}
     expected |= {ord(letter) for letter in text if unicodedata.category(letter) in categories}
-    refused = set(map(ord, re.findall(f"[{DECEIVING}]", text)))
-    assert sorted(f"{code:04X}" for code in refused ^ expected) == []
+    refused_characters = set(map(ord, re.findall(f"[{DECEIVING}]", text)))
+    assert sorted(f"{code:04X}" for code in refused_characters ^ expected) == []
 
 
 @pytest.mark.parametrize(

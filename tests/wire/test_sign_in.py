@@ -39,25 +39,25 @@ def vectors(request: pytest.FixtureRequest) -> Path:
 
 
 def load(vectors: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((vectors / f"{name}.json").read_text())
-    return found
+    vector: dict[str, Any] = json.loads((vectors / f"{name}.json").read_text())
+    return vector
 
 
 def fields(values: dict[str, Any]) -> SignIn:
     """The message that the values of a vector describe."""
-    named = {_NAMES.get(name, name): value for name, value in values.items()}
-    if named.get("resources") is not None:
-        named["resources"] = tuple(named["resources"])
-    return SignIn(**named)
+    values_by_field = {_NAMES.get(name, name): value for name, value in values.items()}
+    if values_by_field.get("resources") is not None:
+        values_by_field["resources"] = tuple(values_by_field["resources"])
+    return SignIn(**values_by_field)
 
 
 def test_what_is_right_is_read(vectors: Path, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         for case, vector in load(vectors, "parsing_positive").items():
             with tally("parsing_positive", case):
-                said = read(vector["message"])
-                assert said == fields(vector["fields"])
-                assert write(said) == vector["message"]
+                message = read(vector["message"])
+                assert message == fields(vector["fields"])
+                assert write(message) == vector["message"]
 
 
 def test_invalid_values_are_refused(vectors: Path, request: pytest.FixtureRequest) -> None:
@@ -70,8 +70,8 @@ def test_invalid_values_are_refused(vectors: Path, request: pytest.FixtureReques
 def test_invalid_values_cannot_be_written(vectors: Path, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         for case, values in load(vectors, "parsing_negative_objects").items():
-            refused = pytest.raises((InvalidInput, TypeError))
-            with tally("parsing_negative_objects", case), refused:
+            is_refused = pytest.raises((InvalidInput, TypeError))
+            with tally("parsing_negative_objects", case), is_refused:
                 write(fields(values))
 
 
@@ -92,8 +92,10 @@ def test_invalid_values_cannot_be_written(vectors: Path, request: pytest.Fixture
     ],
 )
 def test_written_values_are_read_back(changes: dict[str, Any]) -> None:
-    said = SignIn(**{**{name: getattr(SAID, name) for name in SAID.__struct_fields__}, **changes})
-    assert read(write(said)) == said
+    message = SignIn(
+        **{**{name: getattr(SAID, name) for name in SAID.__struct_fields__}, **changes}
+    )
+    assert read(write(message)) == message
 
 
 @pytest.mark.parametrize(
@@ -144,19 +146,19 @@ def test_hostile_text_costs_nothing(junk: str, size: int) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     for candidate in (text, write(SAID).replace("Issued", text, 1), write(SAID) + text):
         try:
-            said = read(candidate)
+            message = read(candidate)
         except InvalidInput:
             continue
-        assert write(said) == candidate
+        assert write(message) == candidate
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ("2021-09-30T16:25:24-02:00", datetime(2021, 9, 30, 18, 25, 24, tzinfo=UTC)),
         ("2021-09-30t16:25:24.5z", datetime(2021, 9, 30, 16, 25, 24, 500_000, tzinfo=UTC)),
         ("2016-12-31T23:59:60Z", datetime(2016, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
-def test_times_are_what_they_say(written: str, meant: datetime) -> None:
-    assert moment(written) == meant
+def test_times_are_what_they_say(written: str, expected: datetime) -> None:
+    assert moment(written) == expected

@@ -9,15 +9,15 @@ import msgspec
 MOST_BYTES = 2**20 - 256
 _ID = "0123456789abcdefghjkmnpqrstvwxyz"
 _KNOWN_FORMS = (
-    ("0x[0-9a-fA-F]{40}", lambda chance: "0x" + _letters(chance, "0123456789abcdef", 40)),
-    ("[0-9a-f]{64}", lambda chance: _letters(chance, "0123456789abcdef", 64)),
-    ("task_", lambda chance: "task_01" + _letters(chance, _ID, 24)),
-    ("node_", lambda chance: "node_01" + _letters(chance, _ID, 24)),
-    ("attempt_", lambda chance: "attempt_01" + _letters(chance, _ID, 24)),
-    ("stdout", lambda chance: chance.choice(("stdout", "stderr"))),
-    ("A-Za-z_", lambda chance: "V" + _letters(chance, string.ascii_letters, 12)),
+    ("0x[0-9a-fA-F]{40}", lambda rng: "0x" + _letters(rng, "0123456789abcdef", 40)),
+    ("[0-9a-f]{64}", lambda rng: _letters(rng, "0123456789abcdef", 64)),
+    ("task_", lambda rng: "task_01" + _letters(rng, _ID, 24)),
+    ("node_", lambda rng: "node_01" + _letters(rng, _ID, 24)),
+    ("attempt_", lambda rng: "attempt_01" + _letters(rng, _ID, 24)),
+    ("stdout", lambda rng: rng.choice(("stdout", "stderr"))),
+    ("A-Za-z_", lambda rng: "V" + _letters(rng, string.ascii_letters, 12)),
     ("^3", lambda _: "3.11"),
-    ("[0-9]{1,2}", lambda chance: f"{chance.randrange(10)}.{chance.randrange(10)}"),
+    ("[0-9]{1,2}", lambda rng: f"{rng.randrange(10)}.{rng.randrange(10)}"),
 )
 # Texts that make parsers and matchers work.
 _TEXTS = (
@@ -26,23 +26,23 @@ _TEXTS = (
 )
 
 
-def _letters(chance: random.Random, letters: str, count: int) -> str:
-    return "".join(chance.choices(letters, k=count))
+def _letters(rng: random.Random, letters: str, count: int) -> str:
+    return "".join(rng.choices(letters, k=count))
 
 
 class BodyMaker:
     """Values of a schema of the document, with many elements and long texts."""
 
-    def __init__(self, document: dict[str, Any], chance: random.Random) -> None:
+    def __init__(self, document: dict[str, Any], rng: random.Random) -> None:
         self._schemas = document["components"]["schemas"]
-        self._chance = chance
+        self._chance = rng
 
     def make(self, schema: dict[str, Any], size: int, depth: int = 0) -> Any:
         if "$ref" in schema:
             return self.make(self._schemas[schema["$ref"].rpartition("/")[2]], size, depth)
         for choices in ("oneOf", "anyOf"):
             if choices in schema:
-                kinds = [each for each in schema[choices] if each.get("type") != "null"]
+                kinds = [variant for variant in schema[choices] if variant.get("type") != "null"]
                 return self.make(self._chance.choice(kinds), size, depth)
         if "const" in schema:
             return schema["const"]
@@ -57,7 +57,7 @@ class BodyMaker:
             return self._object(schema, size, depth)
         if kind == "array":
             count = min(schema.get("maxItems", size), max(size >> depth, schema.get("minItems", 1)))
-            prefix = [self.make(each, size, depth + 1) for each in schema.get("prefixItems", ())]
+            prefix = [self.make(inner, size, depth + 1) for inner in schema.get("prefixItems", ())]
             items = schema.get("items")
             if prefix or not isinstance(items, dict):
                 return prefix
@@ -72,16 +72,16 @@ class BodyMaker:
 
     def _object(self, schema: dict[str, Any], size: int, depth: int) -> Any:
         required = set(schema.get("required", ()))
-        made = {
+        values = {
             name: self.make(inner, size, depth + 1)
             for name, inner in schema.get("properties", {}).items()
             if name in required or self._chance.random() < 0.6
         }
         extra = schema.get("additionalProperties")
-        if isinstance(extra, dict) and not made:
+        if isinstance(extra, dict) and not values:
             count = min(schema.get("maxProperties", size), max(1, size >> depth))
             return {f"V{number}": self.make(extra, size, depth + 1) for number in range(count)}
-        return made
+        return values
 
     def _text(self, schema: dict[str, Any], size: int) -> str:
         pattern = schema.get("pattern", "")
@@ -93,13 +93,13 @@ class BodyMaker:
         return long or "x"
 
 
-def enlarge(value: Any, chance: random.Random) -> Any:
+def enlarge(value: Any, rng: random.Random) -> Any:
     """A copy with one of its lists, maps or texts twice as large, or one of its values changed."""
     places = list(_places(value))
     if not places:
         return value
-    path = chance.choice(places)
-    return _replaced(value, path, chance)
+    path = rng.choice(places)
+    return _replaced(value, path, rng)
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Any:
@@ -113,41 +113,41 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Any:
             yield from _places(value[index], (*path, index))
 
 
-def _replaced(value: Any, path: tuple[Any, ...], chance: random.Random) -> Any:
+def _replaced(value: Any, path: tuple[Any, ...], rng: random.Random) -> Any:
     if not path:
-        return _grown(value, chance)
-    first, rest = path[0], path[1:]
+        return _grown(value, rng)
+    first, remaining = path[0], path[1:]
     copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[first] = _replaced(value[first], rest, chance)
+    copy[first] = _replaced(value[first], remaining, rng)
     return copy
 
 
-def _grown(value: Any, chance: random.Random) -> Any:
+def _grown(value: Any, rng: random.Random) -> Any:
     if isinstance(value, list) and value:
-        return [*value, *(vary(each, chance) for each in value)]
+        return [*value, *(vary(item, rng) for item in value)]
     if isinstance(value, dict) and value:
-        return {**value, **{f"{key}{chance.randrange(10**6)}": value[key] for key in list(value)}}
+        return {**value, **{f"{key}{rng.randrange(10**6)}": value[key] for key in list(value)}}
     if isinstance(value, str | bytes):
         return (2 * value)[: 2**19]
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):
-        return chance.choice((value * 2, value + 1, 0, 10**6))
+        return rng.choice((value * 2, value + 1, 0, 10**6))
     return value
 
 
-def vary(value: Any, chance: random.Random) -> Any:
+def vary(value: Any, rng: random.Random) -> Any:
     """A copy that differs, so that nothing remembers it."""
     if isinstance(value, dict):
-        return {key: vary(inner, chance) for key, inner in value.items()}
+        return {key: vary(inner, rng) for key, inner in value.items()}
     if isinstance(value, list):
-        return [vary(each, chance) for each in value]
-    if isinstance(value, str) and len(value) > 3 and chance.random() < 0.5:
-        place = chance.randrange(len(value))
-        letter = chance.choice("0123456789abcdef" if value[:2] == "0x" else _ID)
+        return [vary(item, rng) for item in value]
+    if isinstance(value, str) and len(value) > 3 and rng.random() < 0.5:
+        place = rng.randrange(len(value))
+        letter = rng.choice("0123456789abcdef" if value[:2] == "0x" else _ID)
         return value[:place] + letter + value[place + 1 :] if place > 6 else value
-    if isinstance(value, int) and not isinstance(value, bool) and chance.random() < 0.5:
-        return value + chance.randrange(1, 50)
+    if isinstance(value, int) and not isinstance(value, bool) and rng.random() < 0.5:
+        return value + rng.randrange(1, 50)
     return value
 
 

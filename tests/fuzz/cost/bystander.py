@@ -49,7 +49,7 @@ def measure_bystander(
             attacked += _ask_again_and_again(url, bystander.token, seconds / _TURNS, meter)
         sent += sum(counts)
     waits = {"alone": _waits(alone), "attacked": _waits(attacked)}
-    quiet, loaded = (each["p99_milliseconds"] for each in waits.values())
+    quiet, loaded = (wait["p99_milliseconds"] for wait in waits.values())
     return {
         "seconds": seconds,
         "turns": _TURNS,
@@ -81,7 +81,7 @@ def _attackers(
 
 
 def _waits(waits: list[_Wait]) -> dict[str, Any]:
-    seconds, loop = sorted(each.seconds for each in waits), sorted(each.loop for each in waits)
+    seconds, loop = sorted(wait.seconds for wait in waits), sorted(wait.loop for wait in waits)
     return {
         "requests": len(waits),
         "median_milliseconds": _part(seconds, 0.5),
@@ -96,14 +96,14 @@ def _ask_again_and_again(url: str, token: str, seconds: float, meter: LoopMeter)
     """At fixed moments, as many users would: a slow answer does not delay the next question."""
     http = urllib3.PoolManager(retries=False, timeout=_LONGEST_SECONDS, maxsize=1)
     headers = {"Authorization": f"Bearer {token}"}
-    until, waits = time.monotonic() + seconds, []
-    while time.monotonic() < until:
-        used, began = meter.seconds(), time.monotonic()
-        answer = http.request("GET", url + routes.ME.path, headers=headers)
-        took = time.monotonic() - began
-        assert answer.status == 200, answer.data[:300]
-        waits.append(_Wait(took, meter.seconds() - used))
-        time.sleep(max(0.0, _EVERY_SECONDS - took))
+    end, waits = time.monotonic() + seconds, []
+    while time.monotonic() < end:
+        used, started = meter.seconds(), time.monotonic()
+        response = http.request("GET", url + routes.ME.path, headers=headers)
+        taken_seconds = time.monotonic() - started
+        assert response.status == 200, response.data[:300]
+        waits.append(_Wait(taken_seconds, meter.seconds() - used))
+        time.sleep(max(0.0, _EVERY_SECONDS - taken_seconds))
     return waits
 
 
@@ -114,8 +114,8 @@ def _attack(
     os.nice(10)
     http = urllib3.PoolManager(retries=False, timeout=_LONGEST_SECONDS, maxsize=1)
     counts.put(0)
-    until, sent = time.monotonic() + seconds, 0
-    while time.monotonic() < until:
+    end, sent = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
         for request in requests:
             headers = {**request.headers, "Authorization": f"Bearer {tokens[request.is_node]}"}
             try:
@@ -130,7 +130,7 @@ def _attack(
             except urllib3.exceptions.HTTPError:
                 pass
             sent += 1
-            if time.monotonic() >= until:
+            if time.monotonic() >= end:
                 break
     counts.put(sent)
 

@@ -28,7 +28,7 @@ def large_offer(person: Person, number: int = 0, wallets: int = 0) -> dict[str, 
     (card,) = offered["devices"]
     offered["name"] = f"hostile {number}"
     offered["labels"] = [f"label{number}={each}" for each in range(32)]
-    names = [_WALLET.format(each + 1) for each in range(wallets)]
+    names = [_WALLET.format(number + 1) for number in range(wallets)]
     offered["devices"] = [
         {
             **card,
@@ -83,7 +83,7 @@ def _dependent(person: Person, number: int) -> dict[str, Any]:
 
 
 def _function(number: int) -> dict[str, Any]:
-    markers = " or ".join(f"python_version > '3.{each}'" for each in range(8))
+    markers = " or ".join(f"python_version > '3.{number}'" for number in range(8))
     needs = [f"package{number}-{each} ; {markers}"[:200] for each in range(200)]
     value = {"data": base64.b64encode(b"x").decode()}
     spec = {"kind": "function", "name": "f", "code": value, "inputs": value, "python": "3.11"}
@@ -91,14 +91,14 @@ def _function(number: int) -> dict[str, Any]:
 
 
 def _outcomes(lease: Lease, count: int) -> dict[str, Any]:
-    outcomes = [[2 * each, "exit_status", 0.0, 1, "x" * 900] for each in range(count)]
+    outcomes = [[2 * number, "exit_status", 0.0, 1, "x" * 900] for number in range(count)]
     return {"reports": [{"event": "items", "lease": lease, "outcomes": outcomes}]}
 
 
 def _in_turn(lease: Lease, count: int) -> list[dict[str, Any]]:
     """So that no two in a row are of one kind."""
     kinds = ("preparing", "started")
-    return [{"event": kinds[each % 2], "lease": lease} for each in range(count)]
+    return [{"event": kinds[number % 2], "lease": lease} for number in range(count)]
 
 
 def _end(lease: Lease) -> dict[str, Any]:
@@ -111,11 +111,14 @@ def _part(lease: Lease, number: int) -> dict[str, Any]:
 
 def _held(count: int) -> list[Lease]:
     return [
-        {"attempt_id": f"attempt_01jd{each:022d}", "token": f"{each:043d}"} for each in range(count)
+        {"attempt_id": f"attempt_01jd{number:022d}", "token": f"{number:043d}"}
+        for number in range(count)
     ]
 
 
-_DOTTED = [".".join(f"k{each}" for each in range(200)) + f".n{number} = 1" for number in range(70)]
+_DOTTED = [
+    ".".join(f"k{number}" for number in range(200)) + f".n{number} = 1" for number in range(70)
+]
 _FOREIGN = [f"{number:03}{'漢字' * 98}" for number in range(200)]
 _REQUIREMENTS = ["dependencies = [", *(f'"p{n}>={"1." * 100}1",' for n in range(200)), "]"]
 
@@ -165,13 +168,13 @@ _MAKERS: dict[str, tuple[Callable[[Person, Lease], Any], ...]] = {
     "report": (
         lambda _, lease: _outcomes(lease, 1_000),
         lambda _, lease: {"reports": [{"event": "started", "lease": lease}] * 1_000},
-        lambda *_: {"reports": [{"event": "started", "lease": each} for each in _held(1_000)]},
+        lambda *_: {"reports": [{"event": "started", "lease": lease} for lease in _held(1_000)]},
         lambda _, lease: {"reports": [*_in_turn(lease, 998), _end(lease), _end(lease)]},
         lambda _, lease: {"reports": [_part(lease, number) for number in range(1_000)]},
         lambda *_: {
             "reports": [
-                {"event": "finished", "lease": each, "reason": "completed", "exit_code": 0}
-                for each in _held(1_000)
+                {"event": "finished", "lease": lease, "reason": "completed", "exit_code": 0}
+                for lease in _held(1_000)
             ]
         },
     ),
@@ -186,11 +189,11 @@ _MAKERS: dict[str, tuple[Callable[[Person, Lease], Any], ...]] = {
         },
     ),
     "ask_results": (
-        lambda *_: {"tasks": [{"task_id": f"task_01jd{each:022d}"} for each in range(1_000)]},
+        lambda *_: {"tasks": [{"task_id": f"task_01jd{number:022d}"} for number in range(1_000)]},
         lambda person, _: {"tasks": [{"task_id": person.objects["task_id"]}] * 1_000},
     ),
     "change_terms": (
-        lambda *_: {"allow": [_WALLET.format(each + 1) for each in range(1_000)]},
+        lambda *_: {"allow": [_WALLET.format(number + 1) for number in range(1_000)]},
         lambda *_: {"hours": ", ".join(["mon-sun 00:00-23:59"] * 47)},
     ),
 }

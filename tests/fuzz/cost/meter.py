@@ -25,15 +25,15 @@ class LoopMeter:
     def all_seconds(self) -> float:
         """Used by all threads that are alive."""
         return (
-            sum(int((each / "schedstat").read_text().split()[0]) for each in self._all.iterdir())
+            sum(int((path / "schedstat").read_text().split()[0]) for path in self._all.iterdir())
             / 1e9
         )
 
     def wait_until_quiet(self) -> None:
         """What a request leaves to be done, such as planning, has been done then."""
-        until = time.monotonic() + _LONGEST_SECONDS
+        end = time.monotonic() + _LONGEST_SECONDS
         before = self.all_seconds()
-        while time.monotonic() < until:
+        while time.monotonic() < end:
             time.sleep(_PAUSE_SECONDS)
             now = self.all_seconds()
             if now - before < _QUIET_SECONDS:
@@ -47,8 +47,8 @@ def speed_milliseconds(tries: int = 5) -> float:
 
 
 def _once() -> float:
-    began = time.thread_time()
+    started = time.thread_time()
     total = 0
     for number in range(1_000_000):
         total += number & 7
-    return time.thread_time() - began
+    return time.thread_time() - started

@@ -40,26 +40,30 @@ _UNLIMITED = {**PATIENCE, **_USUAL, "POTLUCK_QUOTA_QUEUED_TASKS": "1000000"}
 
 
 def search(
-    directory: Path, url: str, chosen: argparse.Namespace, names: set[str] | None = None
+    directory: Path, url: str, options: argparse.Namespace, names: set[str] | None = None
 ) -> tuple[dict[str, Candidate], dict[str, str], dict[str, Any]]:
     """The worst request of each operation, in an equal part of the time, and what they name."""
-    chance = random.Random(chosen.seed)
+    rng = random.Random(options.seed)
     with ServerProcess(directory, 0, POTLUCK_DATABASE_URL=url, **_UNLIMITED) as server:
         document = server.client().get("/schema/openapi.json")
-        world = World(server, chosen.large_nodes)
-        costs = CostSearch(world, document, LoopMeter(server.process.pid), chance)
-        tried = [
-            each
-            for each in operations(document)
-            if each.name not in _LEFT_OUT and (names is None or each.name in names)
+        world = World(server, options.large_nodes)
+        costs = CostSearch(world, document, LoopMeter(server.process.pid), rng)
+        measured_operations = [
+            operation
+            for operation in operations(document)
+            if operation.name not in _LEFT_OUT and (names is None or operation.name in names)
         ]
-        found = {}
-        for operation in tried:
-            candidate = costs.worst(operation, chosen.seconds / len(tried))
+        candidates = {}
+        for operation in measured_operations:
+            candidate = costs.worst(operation, options.seconds / len(measured_operations))
             if candidate is not None:
-                found[operation.name] = candidate
-    facts = {"requests": costs.requests, "operations": len(found), "failures": costs.failures[:20]}
-    return found, world.person.objects, facts
+                candidates[operation.name] = candidate
+    facts = {
+        "requests": costs.requests,
+        "operations": len(candidates),
+        "failures": costs.failures[:20],
+    }
+    return candidates, world.person.objects, facts
 
 
 def watch(
@@ -67,30 +71,32 @@ def watch(
     url: str,
     worst: list[Candidate],
     objects: dict[str, str],
-    chosen: argparse.Namespace,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     """On a new server with the usual limits; `objects` are those that the requests name."""
     with ServerProcess(directory, 0, POTLUCK_DATABASE_URL=url, **_USUAL) as server:
-        World(server, chosen.large_nodes)
+        World(server, options.large_nodes)
         bystander = Person(server, "bystander")
         hostile = [Person(server, f"hostile {number}") for number in range(3)]
         requests = {
-            (each.token, each.node_token()): [
-                *(_about(each, candidate.request, objects) for candidate in worst),
-                _registration(each),
+            (hostile_person.token, hostile_person.node_token()): [
+                *(_about(hostile_person, candidate.request, objects) for candidate in worst),
+                _registration(hostile_person),
             ]
-            for each in hostile
+            for hostile_person in hostile
         }
         meter = LoopMeter(server.process.pid)
-        return measure_bystander(server.url, bystander, requests, chosen.watch_seconds, meter)
+        return measure_bystander(server.url, bystander, requests, options.watch_seconds, meter)
 
 
 def _about(person: Person, request: CostlyRequest, objects: dict[str, str]) -> CostlyRequest:
     """The request with the person's own task, node and so on."""
     url, body = request.url, request.body
-    for name, named in objects.items():
-        url = url.replace(named, person.objects[name])
-        body = None if body is None else body.replace(named.encode(), person.objects[name].encode())
+    for name, own_id in objects.items():
+        url = url.replace(own_id, person.objects[name])
+        body = (
+            None if body is None else body.replace(own_id.encode(), person.objects[name].encode())
+        )
     return replace(request, url=url, body=body)
 
 
@@ -102,21 +108,21 @@ def _registration(person: Person) -> CostlyRequest:
 
 
 def report(
-    found: dict[str, Candidate], facts: dict[str, Any], waits: dict[str, Any], speed: float
+    candidates: dict[str, Candidate], facts: dict[str, Any], waits: dict[str, Any], speed: float
 ) -> dict[str, Any]:
     slower = max(1.0, speed / USUAL_MILLISECONDS)
-    rows = sorted(found.values(), key=lambda each: -each.cost.loop_milliseconds)
+    rows = sorted(candidates.values(), key=lambda candidate: -candidate.cost.loop_milliseconds)
     return {
         "speed_milliseconds": round(speed, 1),
         "slower_than_usual": round(slower, 2),
         **facts,
         "over": [
-            each.request.operation
-            for each in rows
-            if each.cost.loop_milliseconds > MOST_MILLISECONDS * slower
+            candidate.request.operation
+            for candidate in rows
+            if candidate.cost.loop_milliseconds > MOST_MILLISECONDS * slower
         ],
         "bystander": waits,
-        "worst": [_row(each) for each in rows],
+        "worst": [_row(row) for row in rows],
     }
 
 
@@ -142,7 +148,7 @@ def main() -> int:
     parser.add_argument("--large-nodes", type=int, default=20, help="of 64 devices each")
     parser.add_argument("--only", nargs="*", help="names of operations")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     speed = speed_milliseconds()
     waits: dict[str, Any] = {}
     with (
@@ -151,21 +157,23 @@ def main() -> int:
     ):
         directory = Path(name)
         with databases.fresh() as url:
-            only = set(chosen.only) if chosen.only else None
-            found, objects, facts = search(directory / "search", url, chosen, only)
-        if chosen.watch_seconds:
-            worst = sorted(found.values(), key=lambda each: -each.cost.all_milliseconds)[:_WORST]
+            names = set(options.only) if options.only else None
+            candidates, objects, facts = search(directory / "search", url, options, names)
+        if options.watch_seconds:
+            worst = sorted(
+                candidates.values(), key=lambda candidate: -candidate.cost.all_milliseconds
+            )[:_WORST]
             with databases.fresh() as url:
-                waits = watch(directory / "watch", url, worst, objects, chosen)
-    told = report(found, {"seed": chosen.seed, **facts}, waits, speed)
-    print(json.dumps(told, indent=2))
-    return 1 if told["over"] or told["failures"] or _is_late(waits, told) else 0
+                waits = watch(directory / "watch", url, worst, objects, options)
+    summary = report(candidates, {"seed": options.seed, **facts}, waits, speed)
+    print(json.dumps(summary, indent=2))
+    return 1 if summary["over"] or summary["failures"] or _is_late(waits, summary) else 0
 
 
-def _is_late(waits: dict[str, Any], told: dict[str, Any]) -> bool:
+def _is_late(waits: dict[str, Any], summary: dict[str, Any]) -> bool:
     """By the processor time, since other programs on the machine delay the answers too."""
-    most = MOST_WAIT_MILLISECONDS * told["slower_than_usual"]
-    return bool(waits) and waits["attacked"]["p99_loop_milliseconds"] > most
+    limit = MOST_WAIT_MILLISECONDS * summary["slower_than_usual"]
+    return bool(waits) and waits["attacked"]["p99_loop_milliseconds"] > limit
 
 
 if __name__ == "__main__":

@@ -57,13 +57,13 @@ class Candidate(Struct):
 
 class CostSearch:
     def __init__(
-        self, world: World, document: dict[str, Any], meter: LoopMeter, chance: random.Random
+        self, world: World, document: dict[str, Any], meter: LoopMeter, rng: random.Random
     ) -> None:
         self._world = world
         self._document = document
         self._meter = meter
-        self._chance = chance
-        self._maker = BodyMaker(document, chance)
+        self._chance = rng
+        self._maker = BodyMaker(document, rng)
         self._http = urllib3.PoolManager(retries=False, timeout=60, maxsize=2)
         self._session, self._node = world.tokens()
         meter.wait_until_quiet()
@@ -72,18 +72,18 @@ class CostSearch:
 
     def worst(self, operation: Operation, seconds: float) -> Candidate | None:
         """Of all that were tried in this time; confirmed, so that it is no accident."""
-        until = time.monotonic() + seconds
+        end = time.monotonic() + seconds
         best: list[Candidate] = []
         for value, request in self._seeds(operation):
             best = self._keep(best, value, request)
-        while operation.has_body and operation.name not in OCTETS and time.monotonic() < until:
+        while operation.has_body and operation.name not in OCTETS and time.monotonic() < end:
             value = enlarge(self._chance.choice(best).value, self._chance)
             larger = self._with_body(operation, value)
             if larger is not None:
                 best = self._keep(best, value, larger)
         for candidate in best:
             costs = [candidate.cost, *(self.send(candidate.request) for _ in range(_CONFIRMATIONS))]
-            candidate.cost = min(costs, key=lambda each: each.loop_milliseconds)
+            candidate.cost = min(costs, key=lambda cost: cost.loop_milliseconds)
         return max(best, key=_loop_milliseconds, default=None)
 
     def _keep(self, best: list[Candidate], value: Any, request: CostlyRequest) -> list[Candidate]:
@@ -92,7 +92,7 @@ class CostSearch:
 
     def _seeds(self, operation: Operation) -> Iterator[tuple[Any, CostlyRequest]]:
         if not operation.has_body:
-            yield from ((None, each) for each in self._without_body(operation))
+            yield from ((None, query) for query in self._without_body(operation))
             return
         for value in self._values(operation):
             request = self._with_body(operation, value)
@@ -106,8 +106,8 @@ class CostSearch:
             return
         yield _plain(BODIES[operation.name](person), operation.name in MESSAGEPACK)
         yield from hostile_bodies(operation.name, person, self._world.lease)
-        said = self._document["paths"][operation.path][operation.method.lower()]
-        (content, *_) = said["requestBody"]["content"].values()
+        operation_document = self._document["paths"][operation.path][operation.method.lower()]
+        (content, *_) = operation_document["requestBody"]["content"].values()
         for size in _SIZES:
             yield self._maker.make(content["schema"], size)
         yield {"matching regex '" * 60_000: 1}
@@ -126,15 +126,21 @@ class CostSearch:
         return self._request(operation, QUERIES.get(operation.name, ""), body, headers)
 
     def _without_body(self, operation: Operation) -> Iterator[CostlyRequest]:
-        said = self._document["paths"][operation.path][operation.method.lower()]
-        parameters = [each for each in said.get("parameters", []) if each.get("in") == "query"]
-        names = [each["name"] for each in parameters]
-        most = {
-            each["name"]: each["schema"].get("maximum", each["schema"].get("default", 1))
-            for each in parameters
-            if "maximum" in each.get("schema", {})
+        operation_document = self._document["paths"][operation.path][operation.method.lower()]
+        parameters = [
+            parameter
+            for parameter in operation_document.get("parameters", [])
+            if parameter.get("in") == "query"
+        ]
+        names = [parameter["name"] for parameter in parameters]
+        maxima = {
+            parameter["name"]: parameter["schema"].get(
+                "maximum", parameter["schema"].get("default", 1)
+            )
+            for parameter in parameters
+            if "maximum" in parameter.get("schema", {})
         }
-        largest = "&".join(f"{name}={value}" for name, value in most.items())
+        largest = "&".join(f"{name}={value}" for name, value in maxima.items())
         models = "%7C".join(f"a%2A{n}" for n in range(8))
         queries = ["", f"?{largest}", f"?{largest}&model={models}"]
         queries += [f"?{name}={_LONG}" for name in names]
@@ -148,8 +154,8 @@ class CostSearch:
     def _request(
         self, operation: Operation, query: str, body: bytes | None, headers: dict[str, str]
     ) -> CostlyRequest:
-        own = self._world.person.objects.get(str(operation.about), "none")
-        path = operation.path if operation.about is None else operation.url(own)
+        own_id = self._world.person.objects.get(str(operation.about), "none")
+        path = operation.path if operation.about is None else operation.url(own_id)
         is_node = Scope.NODE in operation.scopes
         return CostlyRequest(operation.name, operation.method, path + query, body, headers, is_node)
 
@@ -160,7 +166,7 @@ class CostSearch:
             headers["Authorization"] = f"Bearer {self._node if request.is_node else self._session}"
         before, all_before = meter.seconds(), meter.all_seconds()
         status = self._status(request, headers)
-        answered = meter.seconds()
+        answer_seconds = meter.seconds()
         meter.wait_until_quiet()
         after, all_after = meter.seconds(), meter.all_seconds()
         if status in (401, 403):
@@ -169,11 +175,11 @@ class CostSearch:
         if status >= 500 or status == 0:
             self.failures.append(f"{status}: {request.method} {request.url[:200]}")
         self.requests += 1
-        answer, loop, everything = (
+        answer_time, loop, all_time = (
             round(1000 * span, 2)
-            for span in (answered - before, after - before, all_after - all_before)
+            for span in (answer_seconds - before, after - before, all_after - all_before)
         )
-        return Cost(answer, loop, everything, status)
+        return Cost(answer_time, loop, all_time, status)
 
     def _status(self, request: CostlyRequest, headers: dict[str, str]) -> int:
         try:

@@ -23,16 +23,16 @@ class World:
         person = self.person
         before, person.node_key = person.node_key, person.new_node_key()
         api = self.server.client(person.node_token())
-        answer = api.post(routes.REGISTER_NODE.path, large_offer(person, number))
-        assert "node_id" in answer, answer
+        registration = api.post(routes.REGISTER_NODE.path, large_offer(person, number))
+        assert "node_id" in registration, registration
         person.node_key = before
 
     def _start_array(self) -> dict[str, str]:
         """The lease of an attempt of the person's own task on its own node."""
         task = {"spec": SCRIPT, "items": 100_000, "requirements": {"device_model": "RTX 4090"}}
-        answer = self.person.api.post(routes.SUBMIT_TASK.path, task)
-        assert "id" in answer, answer
-        self.person.objects["task_id"] = answer["id"]
+        task_view = self.person.api.post(routes.SUBMIT_TASK.path, task)
+        assert "id" in task_view, task_view
+        self.person.objects["task_id"] = task_view["id"]
         path = routes.ACQUIRE_LEASES.url(node_id=self.person.node_id)
         grants: list[Any] = await_true(
             lambda: self.node_api.post(path, {"wait_seconds": 1})["grants"], "an attempt"

@@ -114,8 +114,8 @@ def test_a_pylock_pins_its_packages(tmp_path: Path) -> None:
     for name in ("pylock.toml", "pylock.gpu.toml"):
         project = read_dependency_file(write(tmp_path, name, PYLOCK))
         assert project.requires_python == ">=3.11"
-        wanted = ("numpy==2.4.6 ; python_version < '3.12'", "pandas==3.1.1")
-        assert project.dependencies == wanted
+        expected = ("numpy==2.4.6 ; python_version < '3.12'", "pandas==3.1.1")
+        assert project.dependencies == expected
 
 
 def test_a_pyproject_lists_ranges(tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_requirements_with_comments_hashes_and_includes(tmp_path: Path) -> None:
         "    # via demo\n\nscipy ; python_version < '3.13'  # why\n-r more/base.txt\n"
     )
     project = read_dependency_file(write(tmp_path, "requirements.txt", text))
-    wanted = ("numpy==2.4.6", "scipy ; python_version < '3.13'", "pandas==3.1.1")
-    assert project.dependencies == wanted
+    expected = ("numpy==2.4.6", "scipy ; python_version < '3.13'", "pandas==3.1.1")
+    assert project.dependencies == expected
 
 
 TORCH = 'version = "2.15.0"\nsource = { registry = "x" }'
@@ -174,12 +174,12 @@ def test_the_best_description_of_a_folder_is_found(tmp_path: Path) -> None:
     assert find_dependency_file(tmp_path) is None
     write(tmp_path, "pyproject.toml", "[tool.ruff]\n")
     assert find_dependency_file(tmp_path) is None, "it only configures tools"
-    found = []
+    names = []
     for name in ("requirements.txt", "pyproject.toml", "uv.lock", "pylock.toml"):
         write(tmp_path, name, "[project]\ndependencies = []\n")
         path = find_dependency_file(tmp_path)
-        found.append(path and path.name)
-    assert found == ["requirements.txt", "pyproject.toml", "uv.lock", "pylock.toml"]
+        names.append(path and path.name)
+    assert names == ["requirements.txt", "pyproject.toml", "uv.lock", "pylock.toml"]
 
 
 SCRIPT = "import numpy\nraise SystemExit(1)"
@@ -194,9 +194,9 @@ def line_of(source: str, text: str) -> int:
 def test_a_script_gets_a_block_and_keeps_its_lines(source: str) -> None:
     changed = add_dependencies(source, ["Pandas>=3", "numpy"], "<3.14")
     needs = read_metadata(changed)
-    own = read_metadata(source)
+    own_needs = read_metadata(source)
     assert needs.dependencies == ("numpy", "pandas>=3")
-    assert needs.requires_python == ("<3.14,>=3.11" if own.requires_python else "<3.14")
+    assert needs.requires_python == ("<3.14,>=3.11" if own_needs.requires_python else "<3.14")
     assert line_of(changed, "raise") == line_of(source, "raise")
     compile(changed, "script.py", "exec")
 
