@@ -52,8 +52,8 @@ def document() -> dict[str, Any]:
     """What the server answers at /schema/openapi.json."""
     command = [sys.executable, "-c", DOCUMENT]
     process = subprocess.run(command, capture_output=True, check=True)
-    found: dict[str, Any] = json.loads(process.stdout)
-    return found
+    api_document: dict[str, Any] = json.loads(process.stdout)
+    return api_document
 
 
 def test_the_document_describes_exactly_these_routes(document: dict[str, Any]) -> None:

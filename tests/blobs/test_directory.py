@@ -143,8 +143,8 @@ async def test_a_cancelled_attempt_keeps_what_a_thread_uses(
     opened: list[int] = []
     really_open, really_write = os.open, os.write
 
-    def pause(at: str) -> None:
-        if at == moment:
+    def pause(step: str) -> None:
+        if step == moment:
             reached.set()
             may_go_on.wait(10)
 

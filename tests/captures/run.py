@@ -75,15 +75,15 @@ PICTURES: list[tuple[str, Act, int, int, str, bool]] = [
 
 def main(prefixes: list[str]) -> None:
     CAPTURES.mkdir(exist_ok=True)
-    for name, act, columns, lines, look, has_colours in PICTURES:
+    for name, act, columns, lines, look_name, has_colours in PICTURES:
         if _is_wanted(name, prefixes):
             with FakeServer(PORT).running() as server:
-                picture = taken(server, act, (columns, lines, _LOOKS[look], has_colours))
+                picture = taken(server, act, (columns, lines, _LOOKS[look_name], has_colours))
             _keep(name, picture)
-    name, columns, lines, look, has_colours = STATUS
+    name, columns, lines, look_name, has_colours = STATUS
     if _is_wanted(name, prefixes):
         with busy_pool() as pool:
-            take = (columns, lines, _LOOKS[look], has_colours)
+            take = (columns, lines, _LOOKS[look_name], has_colours)
             _keep(name, _taken_at(pool.url, pool.token, status, take))
     if _is_wanted("dashboard", prefixes):
         take_dashboard(CAPTURES)

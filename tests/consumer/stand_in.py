@@ -124,8 +124,8 @@ def _ends_items(reason: EndReason, **fields: Any) -> Answers:
     def answer(grant: Grant, lease: Lease) -> list[Report]:
         outcomes = tuple(
             ItemOutcome(item, reason, 0.001, **fields)
-            for each in grant.items
-            for item in range(each.start, each.end)
+            for item_range in grant.items
+            for item in range(item_range.start, item_range.end)
         )
         return [ItemsDone(lease, outcomes), Finished(lease, EndReason.COMPLETED, 0)]
 

@@ -91,9 +91,9 @@ def test_an_instance_that_is_not_ready_gets_no_requests(
         await_true(lambda: not pool.is_ready(1), "it says that it is not ready")
         await_true(lambda: _noticed(pool, proxy), "the proxy leaves it alone")
         assert {pool.answering() for _ in range(20)} == {pool.instance(0)}
-        with Potluck(pool.place.url, token, ONE_TRY) as hasty:
+        with Potluck(pool.place.url, token, ONE_TRY) as impatient_client:
             for _ in range(20):
-                hasty.account.me()
+                impatient_client.account.me()
     finally:
         pool.line.mend()
     pool.await_both()

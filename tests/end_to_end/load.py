@@ -88,8 +88,8 @@ def submit_with_file(client: Api, data: bytes) -> str:
     upload = client.post("/v1/uploads", {"blob": blob})
     path = f"/v1/uploads/{upload['upload_id']}"
     client.call("PUT", f"{path}/parts/0", data, Content_Type="application/octet-stream")
-    done = client.post(f"{path}/finish", {})
-    assert done.get("complete"), done
+    finished_upload = client.post(f"{path}/finish", {})
+    assert finished_upload.get("complete"), finished_upload
     spec: dict[str, Any] = {"kind": "script", "filename": "script.py", "source": SOURCE}
     spec["files"] = [{"path": "data", "blob": blob}]
     task = client.post("/v1/tasks", {"spec": spec, "limits": {"run_seconds": 60}})

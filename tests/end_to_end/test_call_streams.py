@@ -228,7 +228,8 @@ def test_two_accounts_with_streams_get_their_fair_share(server: ServerProcess) -
             for name in ("fair one", "fair two")
         ]
         futures = [
-            [potluck.task(client=each)(rest).submit(0.01) for _ in range(4_000)] for each in clients
+            [potluck.task(client=account_client)(rest).submit(0.01) for _ in range(4_000)]
+            for account_client in clients
         ]
         await_true(
             lambda: all(client_futures[0].done() for client_futures in futures),

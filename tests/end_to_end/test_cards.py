@@ -55,13 +55,13 @@ def events(database_url: str, node_id: str) -> list[tuple[str, dict[str, Any]]]:
 
 def device(client: Api, node_id: str, uuid: str) -> Any:
     devices = client.get(f"/v1/nodes/{node_id}")["devices"]
-    return next(each for each in devices if each["description"]["uuid"] == uuid)
+    return next(view for view in devices if view["description"]["uuid"] == uuid)
 
 
 def is_told(client: Api, node_id: str) -> bool:
     """Whether the server has heard how its devices do."""
     devices = client.get(f"/v1/nodes/{node_id}")["devices"]
-    samples = [each.get("sample") or {} for each in devices]
+    samples = [view.get("sample") or {} for view in devices]
     return all(sample.get("temperature_celsius") is not None for sample in samples)
 
 

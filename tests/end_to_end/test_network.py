@@ -118,8 +118,8 @@ def test_a_stranger_waits_until_the_owner_allows_it(
     spec = {"kind": "script", "filename": "a.py", "source": QUIET}
     estimate = stranger.post("/v1/tasks/estimate", {"spec": spec, **needing("ours")})
     assert "network" in json.dumps(estimate["refusals"]), estimate
-    own = server.client().post("/v1/tasks/estimate", {"spec": spec, **needing("ours")})
-    assert not own["refusals"], "the owner's own tasks may reach it"
+    own_estimate = server.client().post("/v1/tasks/estimate", {"spec": spec, **needing("ours")})
+    assert not own_estimate["refusals"], "the owner's own tasks may reach it"
     explanation = json.dumps(server.client().get(f"/v1/nodes/{machine.node_id}/explain"))
     assert "needs network that its owner does not allow" in explanation
     machine.command("set", "network=git.ours.net,pypi", "network_per_task=20GB")

@@ -48,9 +48,9 @@ class Node(PotluckProcess):
         while len(events) < count:
             line = self.process.stdout.readline()
             assert line, f"it ended without {event}"
-            said = json.loads(line)
-            if said.get("event") == event:
-                events.append(said)
+            parsed_event = json.loads(line)
+            if parsed_event.get("event") == event:
+                events.append(parsed_event)
         return events
 
     def spools(self) -> dict[str, int]:

@@ -114,9 +114,9 @@ def test_all_that_was_accepted_is_answered(
     assert b'"queued"' in waiting[0].body, "a stream ends with what it had"
     assert clients.outcomes["answered"] > 20 and seconds < 10
     with ServerProcess(tmp_path) as restarted_server:
-        listed = restarted_server.client()
+        restarted_client = restarted_server.client()
         for task_id in [submitted_while_stopping, *clients.acknowledged[-50:]]:
-            assert listed.task(task_id)["state"] == "queued", "it was acknowledged"
+            assert restarted_client.task(task_id)["state"] == "queued", "it was acknowledged"
     counted = ", ".join(f"{count} {outcome}" for outcome, count in clients.outcomes.items())
     record_property("tally", f"SIGTERM under load: {counted}; down after {seconds:.1f} s")
 

@@ -112,8 +112,8 @@ def test_a_folder_is_mounted_read_only_and_fetched_once(pool: Pool, tmp_path: Pa
         assert node_of(second_task) == node_of(first)
         usage = second_task.attempts[-1].usage
         assert usage is not None and usage.input_bytes == 0
-    explained = pool.client.tasks.explain(second_task.id).volumes
-    assert [(volume.name, volume.nodes, volume.node_names) for volume in explained] == [
+    explained_volumes = pool.client.tasks.explain(second_task.id).volumes
+    assert [(volume.name, volume.nodes, volume.node_names) for volume in explained_volumes] == [
         ("photos", 1, [node_of(first)])
     ]
 

@@ -287,8 +287,8 @@ def test_large_code_and_arguments_go_as_blobs(node: StandIn, client: Potluck) ->
     def has_much(data: bytes) -> bool:
         return data == large
 
-    far = potluck.task(has_much).using(client=client)
-    assert far.submit(large).result(30) == 1
+    bound_remote = potluck.task(has_much).using(client=client)
+    assert bound_remote.submit(large).result(30) == 1
     spec = node.specs[-1]
     assert spec.code.blob is not None and spec.inputs.blob is not None
     assert spec.inputs.blob.size_bytes > 300_000 and not spec.inputs.data
@@ -300,13 +300,13 @@ def test_other_pythons_are_reported_before_anything_is_sent(
     monkeypatch.setattr("potluck.consumer.functions.dispatch.PYTHON", "3.99")
     with Potluck(server.url, server.token) as client:
         before = client.tasks.list()
-        far = potluck.task(square).using(client=client)
+        bound_remote = potluck.task(square).using(client=client)
         with pytest.raises(
             InvalidInput, match=r"This is Python 3\.99, and the pool has only Python 3"
         ):
-            far.submit(1).result(30)
+            bound_remote.submit(1).result(30)
         with pytest.raises(InvalidInput, match=r"This is Python 3\.99"):
-            next(far.map([1]))
+            next(bound_remote.map([1]))
         assert client.tasks.list() == before
 
 
@@ -327,12 +327,12 @@ def test_a_forked_child_has_a_line_of_its_own(node: StandIn, remote: Square) -> 
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
-            answer = str(remote.submit(2).result(30))
+            reply = str(remote.submit(2).result(30))
             for belongs_to_parent in (future.result, future.cancel, lambda: next(results)):
                 with contextlib.suppress(BadSettings):
                     belongs_to_parent()
-                    answer = "it answered for its parent"
-            os.write(writing, answer.encode())
+                    reply = "it answered for its parent"
+            os.write(writing, reply.encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:

@@ -19,12 +19,12 @@ def test_it_is_of_its_builtin_type_and_has_the_remote_traceback(builtin: type[Ex
     assert isinstance(error, builtin) and isinstance(error, RemoteError)
     copied_error = pickle.loads(pickle.dumps(error))
     assert type(copied_error) is type(error)
-    for each in (error, copied_error):
-        assert str(each) == each.detail == f"{name}: [Errno 13] not \x00 this"
-        assert (each.args, each.type_name) == ((each.detail,), name)
-        text = "".join(traceback.format_exception(each))
-        assert each.detail in text and "  in there" in text
-        assert "Errno 13" in repr(each)
+    for remote_failure in (error, copied_error):
+        assert str(remote_failure) == remote_failure.detail == f"{name}: [Errno 13] not \x00 this"
+        assert (remote_failure.args, remote_failure.type_name) == ((remote_failure.detail,), name)
+        text = "".join(traceback.format_exception(remote_failure))
+        assert remote_failure.detail in text and "  in there" in text
+        assert "Errno 13" in repr(remote_failure)
 
 
 def test_an_error_of_the_system_has_its_number() -> None:

@@ -240,16 +240,16 @@ def test_inputs_that_could_not_be_sent_are_sent_next_time(
     server.plays("/v1/uploads", *[refuses(BUSY)] * HASTE.tries, says(Upload("", 1, 0, True)))
     large = b"x" * 300_000  # goes as a blob
     results = potluck.task(len).using(client=client).map([b"a", b"b", large, large])
-    found: list[int | str] = []
+    items_or_later: list[int | str] = []
     for _ in range(6):
         try:
-            found.append(next(results))
+            items_or_later.append(next(results))
         except Unavailable:
-            found.append("later")
+            items_or_later.append("later")
         except StopIteration:
             break
-    assert sorted(map(str, found)) == ["1", "2", "3", "4", "later"]
-    assert [result for result in found if result != "later"] == [1, 2, 3, 4]
+    assert sorted(map(str, items_or_later)) == ["1", "2", "3", "4", "later"]
+    assert [result for result in items_or_later if result != "later"] == [1, 2, 3, 4]
     counts = [
         decode_json(request.body, SubmitTasks).tasks[0].items for request in _sent(server, BATCH)
     ]

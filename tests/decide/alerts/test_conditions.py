@@ -161,9 +161,12 @@ def test_backups_are_watched_only_if_an_age_is_set() -> None:
 
 
 def test_no_leader_and_too_many_leaders() -> None:
-    away, missing = no_leader(is_database_away=True), no_leader(is_database_away=False)
-    assert away.name is missing.name is AlertName.NO_LEADER
-    assert (away.detail, away.subject) == ("The database does not answer.", missing.subject)
+    unreachable, missing = no_leader(is_database_away=True), no_leader(is_database_away=False)
+    assert unreachable.name is missing.name is AlertName.NO_LEADER
+    assert (unreachable.detail, unreachable.subject) == (
+        "The database does not answer.",
+        missing.subject,
+    )
     assert names(terms_begun=6) == [AlertName.LEADER_FLAPPING]
 
 

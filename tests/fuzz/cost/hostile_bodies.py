@@ -18,16 +18,18 @@ _WALLET = "0x{:040x}"
 
 def model_list(number: int, count: int = 8) -> str:
     """Patterns that match nothing, and say so late."""
-    return "|".join(f"n*{number:03d}v{each}?*z" for each in range(count))[:200]
+    return "|".join(f"n*{number:03d}v{index}?*z" for index in range(count))[:200]
 
 
 def large_offer(person: Person, number: int = 0, wallets: int = 0) -> dict[str, Any]:
     """A node with as many devices as are allowed, no two alike."""
-    uuids = [f"GPU-{person.node_key.address[2:10]}-{number}-{each}" for each in range(MOST_DEVICES)]
+    uuids = [
+        f"GPU-{person.node_key.address[2:10]}-{number}-{index}" for index in range(MOST_DEVICES)
+    ]
     offered = msgspec.to_builtins(description())
     (card,) = offered["devices"]
     offered["name"] = f"hostile {number}"
-    offered["labels"] = [f"label{number}={each}" for each in range(32)]
+    offered["labels"] = [f"label{number}={index}" for index in range(32)]
     names = [_WALLET.format(number + 1) for number in range(wallets)]
     offered["devices"] = [
         {
@@ -64,12 +66,12 @@ def _tasks(count: int, make: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _labelled(number: int) -> dict[str, Any]:
-    needs = {"labels": [f"l{number}-{each}" for each in range(32)], "cores": 1 + number % 4096}
+    needs = {"labels": [f"l{number}-{index}" for index in range(32)], "cores": 1 + number % 4096}
     return {"spec": SCRIPT, "requirements": needs}
 
 
 def _owned(number: int, count: int = 100) -> dict[str, Any]:
-    owners = [_WALLET.format(number * count + each + 1) for each in range(count)]
+    owners = [_WALLET.format(number * count + index + 1) for index in range(count)]
     return {"spec": SCRIPT, "requirements": {"owners": owners}, "trust": owners}
 
 
@@ -84,7 +86,7 @@ def _dependent(person: Person, number: int) -> dict[str, Any]:
 
 def _function(number: int) -> dict[str, Any]:
     markers = " or ".join(f"python_version > '3.{number}'" for number in range(8))
-    needs = [f"package{number}-{each} ; {markers}"[:200] for each in range(200)]
+    needs = [f"package{number}-{index} ; {markers}"[:200] for index in range(200)]
     value = {"data": base64.b64encode(b"x").decode()}
     spec = {"kind": "function", "name": "f", "code": value, "inputs": value, "python": "3.11"}
     return {"spec": {**spec, "dependencies": needs}}

@@ -123,9 +123,9 @@ def a_range(source: str, items: range) -> Grant:
 
 @pytest.fixture(params=[BubblewrapDriver, UnconfinedDriver], ids=["bwrap", "none"])
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
-    chosen: Driver = request.param(tmp_path / "sandbox", "test")
-    await chosen.probe()
-    return chosen
+    chosen_driver: Driver = request.param(tmp_path / "sandbox", "test")
+    await chosen_driver.probe()
+    return chosen_driver
 
 
 async def test_each_item_meets_its_own_walls(driver: Driver, tmp_path: Path) -> None:

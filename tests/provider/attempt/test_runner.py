@@ -115,9 +115,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(params=[BubblewrapDriver, UnconfinedDriver], ids=["bwrap", "none"])
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
-    chosen: Driver = request.param(tmp_path / "sandbox", "test")
-    await chosen.probe()
-    return chosen
+    chosen_driver: Driver = request.param(tmp_path / "sandbox", "test")
+    await chosen_driver.probe()
+    return chosen_driver
 
 
 async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_path: Path) -> None:

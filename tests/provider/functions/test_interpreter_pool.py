@@ -56,9 +56,9 @@ def _what_was_there() -> None:
 
 @pytest.fixture(params=[BubblewrapDriver, UnconfinedDriver], ids=["bwrap", "none"])
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
-    chosen: Driver = request.param(tmp_path / "sandbox", "test")
-    await chosen.probe()
-    return chosen
+    chosen_driver: Driver = request.param(tmp_path / "sandbox", "test")
+    await chosen_driver.probe()
+    return chosen_driver
 
 
 @pytest.fixture
@@ -348,9 +348,9 @@ async def test_a_long_load_is_paid_once(walled: Shop) -> None:
     first = await walled.run(items_of(loaded, range(500)))
     second = await walled.run(items_of(loaded, range(500)))
 
-    seen = set(first.returned.values()) | set(second.returned.values())
-    assert len(seen) == 1, "one interpreter, one load"
-    assert seen.pop()[0] == 1
+    load_times = set(first.returned.values()) | set(second.returned.values())
+    assert len(load_times) == 1, "one interpreter, one load"
+    assert load_times.pop()[0] == 1
 
 
 def square(number: int) -> int:

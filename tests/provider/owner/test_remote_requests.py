@@ -13,8 +13,8 @@ from potluck.wire.owner_request import OwnerOrder, Wish
 
 
 def test_no_server_takes_the_walls_down() -> None:
-    wanted = TermsChange(price_micro_per_hour=1, sandbox="none")
-    assert without_weaker_sandbox(wanted) == TermsChange(price_micro_per_hour=1)
+    requested_change = TermsChange(price_micro_per_hour=1, sandbox="none")
+    assert without_weaker_sandbox(requested_change) == TermsChange(price_micro_per_hour=1)
     # What it was started with may be less than what the file says.
     assert without_weaker_sandbox(TermsChange(sandbox=None)) == TermsChange()
     assert without_weaker_sandbox(TermsChange(images=("*",), pulls_images=True)) == TermsChange()

@@ -52,8 +52,8 @@ price = 0.5
 
 
 def test_every_key_is_read_as_it_is_meant() -> None:
-    said = read_text(EVERYTHING)
-    terms = said.terms("GPU-2", DeviceTerms())
+    parsed_terms = read_text(EVERYTHING)
+    terms = parsed_terms.terms("GPU-2", DeviceTerms())
     assert terms == DeviceTerms(
         price_micro_per_hour=200_000,
         hours="mon-fri 18:00-08:00, sat, sun",
@@ -67,9 +67,11 @@ def test_every_key_is_read_as_it_is_meant() -> None:
         kinds=(TaskKind.SCRIPT,),
         deny=(WALLET,),
     )
-    assert said.terms("GPU-1", DeviceTerms()) == replace(terms, price_micro_per_hour=500_000)
+    assert parsed_terms.terms("GPU-1", DeviceTerms()) == replace(
+        terms, price_micro_per_hour=500_000
+    )
     limits = NodeLimits(8, 32 * 10**9, 10 * 10**9, 50 * 10**6, "bwrap")
-    assert said.limits(NodeLimits(cores=2)) == limits
+    assert parsed_terms.limits(NodeLimits(cores=2)) == limits
 
 
 def test_options_apply_where_the_file_sets_nothing() -> None:

@@ -64,9 +64,9 @@ async def bring(engine: Started) -> None:
     await _import(engine, BARE, [])
 
 
-async def _import(engine: Started, name: str, said: list[str]) -> None:
+async def _import(engine: Started, name: str, image_changes: list[str]) -> None:
     query = [("fromSrc", "-"), ("repo", name), ("tag", "latest")]
-    query += [("changes", change) for change in said]
+    query += [("changes", change) for change in image_changes]
     connector = aiohttp.UnixConnector(path=str(engine.socket))
     async with (
         aiohttp.ClientSession(connector=connector) as session,

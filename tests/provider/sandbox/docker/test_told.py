@@ -235,7 +235,9 @@ def test_frames_come_together_from_any_pieces() -> None:
     sent = [(b"1", b"out"), (b"m", b""), (b"x", bytes(300))]
     stream = b"".join(frame(kind, payload) for kind, payload in sent)
     frames = FrameDecoder()
-    assert [whole for place in stream for whole in frames.feed(bytes([place]))] == sent
+    assert [
+        complete_frame for place in stream for complete_frame in frames.feed(bytes([place]))
+    ] == sent
     assert container_init.HEADER.size == 5
 
 

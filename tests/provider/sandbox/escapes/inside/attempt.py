@@ -56,7 +56,7 @@ PROBES: list[Probe] = []
 
 
 def add(name: str, tries: str, attempt: Attempt) -> None:
-    assert name not in {each.name for each in PROBES}, name
+    assert name not in {known_probe.name for known_probe in PROBES}, name
     PROBES.append(Probe(name, tries, attempt))
 
 

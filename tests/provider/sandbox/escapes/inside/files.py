@@ -79,9 +79,9 @@ def dots(bait: Bait) -> str | None:
 
 @probe("link", "read the host's files through a symbolic link of its own")
 def link(bait: Bait) -> str | None:
-    made = Path("a-link")
-    made.symlink_to(bait.files["tmp"])
-    return _has_canary(made, bait)
+    link_path = Path("a-link")
+    link_path.symlink_to(bait.files["tmp"])
+    return _has_canary(link_path, bait)
 
 
 @probe("hard-link", "link a program of the host into the work directory")
