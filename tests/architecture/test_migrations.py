@@ -87,7 +87,7 @@ async def test_migrations_of_a_minor_version_only_add(empty_url: str) -> None:
         ),
     ],
 )
-async def test_what_would_break_an_earlier_server_is_noticed(
+async def test_changes_that_would_break_an_earlier_server_are_found(
     database_url: str, change: str, sentence: str
 ) -> None:
     connection = await asyncpg.connect(database_url)

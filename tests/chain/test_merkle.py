@@ -128,12 +128,12 @@ def test_one_account_has_one_leaf() -> None:
 
 
 @pytest.mark.parametrize("account", ["0x", "0x" + "00" * 19, "0x" + "00" * 21])
-def test_what_is_no_address_is_no_leaf(account: str) -> None:
+def test_a_leaf_needs_a_valid_address(account: str) -> None:
     with pytest.raises(AssertionError):
         MerkleTree([RewardLeaf(account, TOKEN, 1)])
 
 
 @pytest.mark.parametrize("amount", [-1, MOST + 1])
-def test_what_is_no_amount_is_no_leaf(amount: int) -> None:
+def test_a_leaf_needs_a_valid_amount(amount: int) -> None:
     with pytest.raises(AssertionError):
         MerkleTree([RewardLeaf(TOKEN, TOKEN, amount)])

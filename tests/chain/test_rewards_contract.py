@@ -71,7 +71,7 @@ class TestDeposit:
         with refuses("no account"):
             rig.deposit(1, NOBODY)
 
-    def test_of_nothing_is_refused(self, rig: RewardsRig) -> None:
+    def test_a_deposit_of_zero_is_refused(self, rig: RewardsRig) -> None:
         with refuses("nothing was deposited"):
             rig.deposit(0)
 
@@ -96,7 +96,7 @@ class TestTokens:
         rig.claim(tree, 0)
         assert rig.balance(wallet(0)) == 10
 
-    def test_what_returns_false_has_moved_nothing(self, chain: Anvil) -> None:
+    def test_a_transfer_that_returns_false_moves_nothing(self, chain: Anvil) -> None:
         rig = RewardsRig(chain, Flaw.RETURNS_FALSE)
         with refuses("the token refused the transfer"):
             rig.deposit(10)
@@ -256,7 +256,7 @@ class TestRoots:
         rig.ask(OWNER, "set_paused", False)
         rig.contract.accept(STRANGER)
 
-    def test_nothing_else_sets_one(self) -> None:
+    def test_no_other_function_changes_the_root(self) -> None:
         """A new function that changes anything is a reason to read the contract again."""
         changing_functions = {
             entry["name"]
@@ -297,7 +297,7 @@ class TestRevoke:
             with refuses("not the owner"):
                 rig.ask(key, "revoke_root", tree.root)
 
-    def test_only_what_is_pending(self, rig: RewardsRig) -> None:
+    def test_only_the_pending_root_can_be_revoked(self, rig: RewardsRig) -> None:
         tree = rig.tree(0)
         with refuses("no root is pending"):
             rig.ask(OWNER, "revoke_root", bytes(32))
@@ -336,7 +336,7 @@ class TestClaim:
         assert rig.balance(wallet(4)) == before[0] + 30
         assert rig.balance(address_of(STRANGER)) == before[1]
 
-    def test_of_zero_is_refused(self, rig: RewardsRig) -> None:
+    def test_a_claim_of_zero_is_refused(self, rig: RewardsRig) -> None:
         rig.install(tree := rig.tree(0, 0))
         with refuses("nothing to claim"):
             rig.claim(tree, 0)
@@ -393,7 +393,7 @@ class TestClaim:
                 rig.claim(other, 0)
         rig.claim(second, 0)
 
-    def test_that_races_a_new_root_fails_and_pays_nothing(self, rig: RewardsRig) -> None:
+    def test_a_claim_that_races_a_new_root_fails_and_pays_nothing(self, rig: RewardsRig) -> None:
         rig.deposit(100)
         first, second = rig.tree(10), rig.tree(20)
         rig.install(first, 1)

@@ -466,7 +466,7 @@ ME = Me(
 )
 
 
-def test_whoami(user: CommandLine, server: FakeServer) -> None:
+def test_whoami_shows_account_and_session(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/me", says(ME))
     session = SessionView("session_1", "attic", NOW, NOW, NOW + timedelta(days=2.1), True)
     other = SessionView("session_2", "cellar", NOW, NOW, NOW + timedelta(days=9), False)

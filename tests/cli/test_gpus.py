@@ -178,7 +178,7 @@ NONE = DeviceCounts()
         ((DeviceCounts(1), NONE), ["--vram", "99GB"], "None of 1 device matches."),
     ],
 )
-def test_where_there_is_nothing_it_says_why(
+def test_an_empty_list_of_gpus_is_explained(
     user: CommandLine,
     server: FakeServer,
     counts: tuple[DeviceCounts, DeviceCounts],

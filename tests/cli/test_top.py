@@ -360,7 +360,7 @@ def test_one_look_in_a_pipe(user: CommandLine, server: FakeServer) -> None:
     assert document["pool"]["waiting_tasks"] == 14
 
 
-def test_it_does_not_begin_without_a_server(user: CommandLine, server: FakeServer) -> None:
+def test_top_does_not_start_without_a_server(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/tasks", refuses(Unavailable("Starting.", "Wait a little.", 60)))
     result = user.run("top")
     assert (result.status, "Starting." in result.stderr) == (75, True)

@@ -180,7 +180,7 @@ def test_garbage_is_an_error_of_ours(
     assert raised.value.hint
 
 
-def test_nothing_answers() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     client = Potluck(f"http://127.0.0.1:{free_port()}", "secret", HASTE)
     with pytest.raises(error.ServerUnreachable, match="is the server running") as raised:
         client.account.me()

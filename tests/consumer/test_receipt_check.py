@@ -225,7 +225,7 @@ def test_receipts_that_are_missing_at_the_end_are_found() -> None:
     assert bad is not None and bad.line == 1
 
 
-def test_nothing_follows_the_end() -> None:
+def test_lines_after_the_end_line_are_refused() -> None:
     lines = [msgspec.json.encode(line) for line in (*GOOD, ended(GOOD), GOOD[0])]
     bad = check_receipts(lines).bad
     assert bad is not None and bad.problem == "It comes after the end line."

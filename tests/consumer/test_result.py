@@ -87,7 +87,7 @@ def gave(task: TaskView, data: bytes, is_error: bool = False, wallet: str = "") 
     return TaskResult(task.id, task.state, 1, [piece], task.reason, task.detail)
 
 
-def test_what_is_known_costs_one_question(server: FakeServer, client: Potluck) -> None:
+def test_known_fields_need_one_request(server: FakeServer, client: Potluck) -> None:
     result = looked_at(server, client, over())
     assert (result.state, result.ok, result.exit_code) == (TaskState.SUCCEEDED, True, 0)
     assert (result.cost_micro, result.cost) == (1_500_000, 1.5)
@@ -107,7 +107,7 @@ def test_a_value(server: FakeServer, client: Potluck) -> None:
     assert list(result.values) == [{"best": (1, 2)}]
 
 
-def test_what_it_raised_is_raised_in_words(server: FakeServer, client: Potluck) -> None:
+def test_a_remote_exception_is_raised_as_text(server: FakeServer, client: Potluck) -> None:
     task = over(state=TaskState.FAILED, reason=EndReason.EXCEPTION)
     error_value = {"type": "ValueError", "message": "no", "traceback": "…"}
     result = looked_at(
@@ -233,7 +233,7 @@ def log_page(*pieces: tuple[str, bytes], offset: int = 0, **changes: Any) -> Sce
     )
 
 
-def test_what_it_wrote(server: FakeServer, client: Potluck) -> None:
+def test_output_and_log_are_read(server: FakeServer, client: Potluck) -> None:
     task = over(kind="script")
     result = looked_at(server, client, task)
     path = f"/v1/tasks/{task.id}/logs"

@@ -41,7 +41,7 @@ def test_an_event_that_is_ours_is_believed() -> None:
     assert webhook.verify(SECRET, later_kinds, BODY, now=NOW) == EVENT
 
 
-def test_it_is_signed_as_the_standard_webhooks_are() -> None:
+def test_signatures_follow_the_standard_webhooks_specification() -> None:
     """By their own description, and not by our code."""
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     assert 24 <= len(key) <= 64
@@ -61,7 +61,7 @@ def test_an_unknown_newer_kind_is_shown_unchanged() -> None:
     assert event.kind == "task.reborn" and event.id == EVENT.id
 
 
-def test_it_has_all_that_is_sent() -> None:
+def test_a_received_event_has_every_sent_field() -> None:
     assert webhook.ReceivedEvent.__struct_fields__ == EventView.__struct_fields__
 
 

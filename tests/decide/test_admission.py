@@ -34,7 +34,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
-def test_what_can_not_be_meant_is_refused(changes: dict[str, Any], sentence: str) -> None:
+def test_contradictory_requests_are_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence) as error_info:
         admit(request(**changes), 0, None, 60)
     assert error_info.value.hint

@@ -129,7 +129,7 @@ def test_an_account_is_spared_twice_and_then_for_a_hundredth_of_what_it_paid() -
     assert not is_spared(MOST_SPARED, 20, 10**9)
 
 
-def test_what_one_attempt_is_spared_counts_against_the_next_of_its_account() -> None:
+def test_spared_charges_count_against_the_next_attempt_of_the_account() -> None:
     records = FailureRecords({AttemptId("a"): NO_RECORD, AttemptId("b"): NO_RECORD})
     records.note(AccountId("alice"), 7)
     records.note(AccountId("alice"), 0)

@@ -48,7 +48,7 @@ def test_a_second_costs_a_3600th_of_an_hour() -> None:
     assert cost_micro(billable(), after(10)) == 10_000
 
 
-def test_what_never_started_is_free() -> None:
+def test_an_attempt_that_never_started_is_free() -> None:
     assert cost_micro(billable(started_at=None), NOW) == 0
 
 
@@ -57,7 +57,7 @@ def test_at_most_the_providers_own_figure_and_the_limit() -> None:
     assert cost_micro(billable(), after(1000)) == 100_000
 
 
-def test_what_was_charged_in_an_earlier_life_is_not_charged_again() -> None:
+def test_time_charged_before_an_adoption_is_not_charged_again() -> None:
     assert settle(billable(charged_micro=20_000), 50_000) == Settlement(30_000)
     assert settle(billable(charged_micro=60_000), 50_000) == Settlement(0)
 

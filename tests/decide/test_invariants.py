@@ -137,11 +137,11 @@ BAD: dict[str, InvariantSnapshot] = {
 
 
 @pytest.mark.parametrize("snapshot", GOOD, ids=range(len(GOOD)))
-def test_what_holds_is_silent(snapshot: InvariantSnapshot) -> None:
+def test_valid_snapshots_have_no_violations(snapshot: InvariantSnapshot) -> None:
     assert check_invariants(snapshot) == []
 
 
 @pytest.mark.parametrize("sentence", BAD)
-def test_what_does_not_hold_is_named(sentence: str) -> None:
+def test_each_violation_is_named(sentence: str) -> None:
     violations = check_invariants(BAD[sentence])
     assert any(sentence in violation for violation in violations), violations

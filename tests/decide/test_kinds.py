@@ -48,7 +48,7 @@ REFUSED: list[tuple[TaskSpec, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
-def test_what_can_not_be_run_is_refused(spec: TaskSpec, sentence: str) -> None:
+def test_unrunnable_tasks_are_refused(spec: TaskSpec, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence) as error_info:
         admit(TaskRequest(spec), 0, None, 60)
     assert error_info.value.hint
@@ -83,7 +83,7 @@ def test_secrets_go_to_ones_own_nodes_and_to_those_of_trusted_wallets() -> None:
     assert owners(trust=(FRIEND,)) == (), "without secrets nothing is kept from anybody"
 
 
-def test_who_asks_for_owners_gets_no_others_for_secrets() -> None:
+def test_secrets_restrict_the_requested_owners_to_trusted_ones() -> None:
     secret = {"TOKEN": "x"}
     assert owners(owners=(OTHER,)) == (OTHER.lower(),)
     assert owners(owners=(OTHER, FRIEND), secrets=secret, trust=(FRIEND,)) == (FRIEND,)

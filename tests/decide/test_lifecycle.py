@@ -74,7 +74,7 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize("row", OUTCOMES, ids=[f"{row[0]}-{row[5]}" for row in OUTCOMES])
-def test_what_becomes_of_the_task(row: tuple) -> None:  # type: ignore[type-arg]
+def test_next_state_of_a_task_after_an_attempt(row: tuple) -> None:  # type: ignore[type-arg]
     reason, failures, losses, nodes_lost, max_attempts, state, end_reason = row
     history = History(failures, losses, nodes_lost, max_attempts)
     following = retry_policy.decide_next(reason, history, NOW, CALM)
@@ -100,7 +100,7 @@ def test_an_uncounted_loss_backs_off_and_is_bounded(reason: EndReason) -> None:
     assert last.detail.startswith(f"It was sent back {limit} times without a fault of its own")
 
 
-def test_whose_fault_a_loss_is() -> None:
+def test_losses_that_count_against_the_node() -> None:
     """An owner who had said that he may want a device back may have it, if he takes nothing new."""
     lost_reasons = {
         reason for reason in EndReason if reason.facts.attempt_state is AttemptState.LOST

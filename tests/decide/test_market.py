@@ -83,6 +83,6 @@ def test_a_waiting_task_counts_for_each_model_that_it_would_take() -> None:
     assert waiting == {"RTX 4090": 1 + 2 + 4, "A100": 1 + 2 + 4 + 8 + 16, "EPYC": 1 + 16}
 
 
-def test_there_is_an_end_of_models() -> None:
+def test_the_number_of_models_is_bounded() -> None:
     models = sum_up([offer(model=f"card {number}") for number in range(300)], [])
     assert len(models) == MOST_MODELS

@@ -46,7 +46,7 @@ def test_a_pattern_includes(allowed: str, host: str, port: int, is_included: boo
     assert includes((allowed,), host, port) is is_included
 
 
-def test_what_is_wanted_must_be_covered_for_every_port() -> None:
+def test_requested_hosts_must_be_covered_on_every_port() -> None:
     assert uncovered(("a.org", "b.a.org"), ("a.org", "*.a.org")) == ()
     assert uncovered(("a.org", "b.org:22"), ("*",)) == ("b.org:22",)
     assert uncovered(("a.org",), ("a.org:443",)) == ("a.org",), "port 80 is wanted too"
@@ -104,7 +104,7 @@ def test_a_task_for_its_owner_and_one_of_a_stranger_see_different_terms() -> Non
     assert fit(of_owner, for_others) is Refusal.NETWORK, "own tasks have terms of their own"
 
 
-def test_nobody_can_pass_for_the_owner() -> None:
+def test_the_owners_wallet_cannot_be_forged_in_a_request() -> None:
     request = TaskRequest(
         ScriptSpec("a.py", "pass"), requirements=Requirements(network=("a.org",), own_wallet=OWNER)
     )

@@ -66,12 +66,12 @@ def test_each_policy_has_its_own_idea_of_who_is_next(order: str, expected: list[
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
-def test_what_is_equal_goes_by_age(order: str) -> None:
+def test_equal_tasks_are_served_by_age(order: str) -> None:
     names = [f"a{number}" for number in range(9)]
     assert served(order, list(tasks(*names))) == names
 
 
-def test_of_ten_thousand_that_came_first_the_ten_of_another_wait_for_few() -> None:
+def test_ten_tasks_of_a_second_account_wait_for_few_of_ten_thousand() -> None:
     """Two accounts, one with 10,000 tasks first: the second waits for a small constant."""
     pool = scheduler("fair")
     for number in range(10):
@@ -121,7 +121,7 @@ def test_a_heavier_account_gets_more_in_proportion() -> None:
     assert (accounts_served.count("a"), accounts_served.count("b")) == (15, 5)
 
 
-def test_what_was_used_lately_counts_and_fades() -> None:
+def test_recent_use_counts_and_decays() -> None:
     account = SchedulerAccount(ALICE)
     account.recall(8000.0, NOW)
     assert account.use(NOW) == 8000.0
@@ -131,7 +131,7 @@ def test_what_was_used_lately_counts_and_fades() -> None:
     assert account.use(NOW + HALF_LIFE_SECONDS + 60) > before
 
 
-def test_who_gets_nothing_rises_above_higher_priorities_of_others() -> None:
+def test_an_account_that_gets_nothing_overtakes_higher_priorities() -> None:
     fair = ORDERS["fair"]()
     pool = scheduler("fair")
     pool.put_node(node_with("n1", 1))
@@ -168,7 +168,7 @@ def test_an_array_is_as_long_as_what_is_left_of_it() -> None:
     assert shortest.within(remaining_array) < shortest.within(single)
 
 
-def test_nobody_is_taken_for_shorter_than_its_limit_allows() -> None:
+def test_an_estimate_above_the_time_limit_is_ignored() -> None:
     """Without an estimate the limit is what counts; above it an estimate means nothing."""
     shortest = ORDERS["shortest"]()
     assert shortest.within(task("t1", run_seconds=60.0)) == 60.0

@@ -44,7 +44,7 @@ def test_so_it_is_when_the_last_other_node_is_no_longer_reliable_enough() -> Non
     assert placed(pool) == ["lost it"]
 
 
-def test_who_could_go_to_a_node_by_now_is_not_told_that_there_is_none() -> None:
+def test_a_task_that_a_node_can_run_by_now_is_not_reported_as_unplaceable() -> None:
     pool = waits_for(busy("n1"))
     pool.drop_node(NodeId("n1"))
     explanation = pool.explain(TaskId("t1"), NOW + 1)

@@ -19,7 +19,7 @@ from tests.decide.schedulers import NOW, node_with, running, scheduler
 MANY = 10_000
 
 
-def test_what_is_free_is_given_once() -> None:
+def test_free_devices_are_assigned_once() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 2))
     for name in ("t1", "t2", "t3"):
@@ -77,7 +77,7 @@ def test_blocked_shapes_are_tried_again_in_slices_too() -> None:
     assert max(len(slice_.assignments) for slice_ in slices) == 1
 
 
-def test_what_ends_makes_room_for_who_waits() -> None:
+def test_an_ended_attempt_frees_its_device_for_the_next_task() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 1))
     pool.put_task(task("t1", submitted_at=NOW))
@@ -101,7 +101,7 @@ def test_a_task_that_is_gone_is_not_served() -> None:
     assert pool.waiting_count == 0
 
 
-def test_what_was_refused_counts_no_longer() -> None:
+def test_a_refused_assignment_no_longer_counts() -> None:
     pool = scheduler()
     pool.put_account(AccountShare(ALICE, most_running_milli=1000))
     pool.put_node(node_with("n1", 2))
@@ -130,7 +130,7 @@ def test_a_quota_holds_an_account_back_and_nobody_else() -> None:
     assert [assignment.task_id for assignment in pool.plan(NOW, MANY).assignments] == ["a2"]
 
 
-def test_who_can_not_pay_waits_with_that_reason() -> None:
+def test_a_task_without_credit_waits_with_that_reason() -> None:
     pool = scheduler()
     pool.put_node(node("n1", gpu("g1", price_micro_per_hour=1_000_000)))
     pool.put_account(AccountShare(ALICE, available_micro=999_999))
@@ -153,7 +153,7 @@ def test_the_same_credit_is_not_spent_twice() -> None:
     assert len(pool.plan(NOW, MANY).assignments) == 1
 
 
-def test_who_can_not_pay_the_best_node_gets_a_cheaper_one() -> None:
+def test_an_account_with_little_credit_gets_a_cheaper_node() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 1))
     pool.put_node(node("n2", gpu("g2", price_micro_per_hour=900_000), free_cores=1))
@@ -215,7 +215,7 @@ def test_a_range_is_cut_to_what_the_account_can_hold() -> None:
     assert assignment.hold_micro == 30
 
 
-def test_who_has_nodes_for_its_own_tasks_gets_them() -> None:
+def test_a_node_for_own_tasks_serves_its_owner() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 1, own_tasks_only=True, account_id=BOB))
     pool.put_task(task("a1"))
@@ -296,7 +296,7 @@ def test_a_task_that_is_put_again_takes_its_own_place() -> None:
     assert pool.waiting_count == 2
 
 
-def test_who_comes_after_a_line_was_left_empty_is_still_explained() -> None:
+def test_a_task_in_a_group_that_became_empty_is_explained() -> None:
     """The empty line is only found to be so when a line of the same kind is there again."""
     pool = scheduler()
     pool.put_node(node("n1", gpu("n1-g1", price_micro_per_hour=10**6)))
@@ -324,7 +324,7 @@ def test_a_slice_looks_at_a_bounded_number_of_lines_and_the_rest_has_its_turn() 
     assert [assignment.task_id for plan in plans for assignment in plan.assignments] == ["t2999"]
 
 
-def test_who_is_tried_again_has_a_turn_also_when_room_is_gained_all_the_time() -> None:
+def test_a_waiting_task_gets_its_turn_while_capacity_is_gained_continuously() -> None:
     pool = scheduler()
     small = replace(node_with("n1", 1), free_memory_bytes=GIB + 1)
     for number in range(3_000):
@@ -339,7 +339,7 @@ def test_who_is_tried_again_has_a_turn_also_when_room_is_gained_all_the_time() -
     assert [assignment.task_id for assignment in assignments] == ["t2999"]
 
 
-def test_who_has_gone_to_another_line_is_not_forgotten_with_the_old_one() -> None:
+def test_a_task_that_changed_its_group_is_not_forgotten_with_the_old_one() -> None:
     """Both lines find no room; the first of them is empty when there is some."""
     pool = scheduler()
     pool.put_task(task("waits", expected_seconds=10.0))
@@ -376,7 +376,7 @@ def test_a_host_that_comes_and_goes_has_nobody_elses_lines_looked_at(
     assert set(looked_at) == {BOB}
 
 
-def test_who_wants_a_reliable_node_gets_it_when_an_unreliable_twin_is_free_too() -> None:
+def test_a_reliable_node_is_chosen_over_an_identical_unreliable_one() -> None:
     """Whichever of them comes first in the fixed order."""
     for good, bad in (("n1", "n2"), ("n2", "n1")):
         pool = scheduler()

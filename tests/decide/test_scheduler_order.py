@@ -63,7 +63,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("requirements", "offered", "code"), REFUSED, ids=[row[2] for row in REFUSED]
 )
-def test_what_waits_has_its_reason(requirements: dict, offered: dict, code: str) -> None:  # type: ignore[type-arg]
+def test_every_waiting_task_has_a_reason(requirements: dict, offered: dict, code: str) -> None:  # type: ignore[type-arg]
     result = plan([task(**requirements)], [node(**offered)])
     assert not result.assignments
     assert [waiting_group.reason.code for waiting_group in result.waiting.values()] == [code]

@@ -18,7 +18,7 @@ SPECS: list[TaskSpec] = [
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_it_is_an_input_and_requires_a_node_that_supports_it(spec: TaskSpec) -> None:
+def test_stdin_is_an_input_and_requires_a_supporting_node(spec: TaskSpec) -> None:
     assert blobs_of(spec) == (GIVEN,)
     assert derive_requirements(TaskRequest(spec), "0x1").stdin
 
@@ -28,7 +28,7 @@ def test_the_requirement_follows_from_the_spec_alone() -> None:
     assert not derive_requirements(claimed, "0x1").stdin
 
 
-def test_it_has_a_limit_and_is_not_for_arrays() -> None:
+def test_stdin_is_limited_and_not_allowed_for_arrays() -> None:
     with pytest.raises(InvalidInput, match="array"):
         admit(TaskRequest(SPECS[1], items=2), 0, None, 60)
     large = CommandSpec(("cat",), stdin=BlobRef("0" * 64, MOST_STDIN_BYTES + 1))

@@ -41,9 +41,7 @@ async def write(database: Database, *statements: str) -> None:
 
 
 @pytest.mark.long
-def test_nothing_acknowledged_is_lost_with_a_synchronous_standby(
-    tmp_path: Path, redis_url: str
-) -> None:
+def test_a_synchronous_standby_loses_no_acknowledged_write(tmp_path: Path, redis_url: str) -> None:
     with replicated_postgres(synchronous=True) as postgres, ExitStack() as stack:
         shared = {"POTLUCK_DATABASE_URL": postgres.url, "POTLUCK_REDIS_URL": redis_url}
         first_server = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))

@@ -52,7 +52,7 @@ def check_parts(directory: Path) -> None:
     assert components["asyncpg"]["licenses"]
 
 
-def test_what_is_built_is_pinned() -> None:
+def test_build_dependencies_are_pinned() -> None:
     """The build takes no tool that the lock does not name."""
     script = (ROOT / "scripts" / "release.sh").read_text()
     assert "--no-isolation" in script and "SOURCE_DATE_EPOCH" in script

@@ -93,7 +93,7 @@ def where() -> int:
     return os.getpid()
 
 
-def test_what_is_warm_is_told_and_makes_way(pool: Pool) -> None:
+def test_idle_interpreters_are_reported_and_make_room_for_tasks(pool: Pool) -> None:
     potluck.task(client=pool.own)(where).submit().result(60)
     warm = await_true(pool.warm_when_idle, "an interpreter is idle")
     assert all(interpreter.memory_bytes > 2**20 for interpreter in warm)

@@ -92,7 +92,7 @@ def test_known_content_is_not_sent_again(generated: Generated, signed_in: Any) -
     assert (first.status_code, repeated.status_code, repeated.parsed) == (200, 304, None)
 
 
-def test_what_goes_wrong_is_a_problem_with_a_code(generated: Generated, signed_in: Any) -> None:
+def test_an_error_is_a_problem_with_a_code(generated: Generated, signed_in: Any) -> None:
     unknown_id = "task_01jd0000000000000000000000"
     problem = generated.api("get_task").sync(unknown_id, client=signed_in)
     assert isinstance(problem, generated.model("Problem"))

@@ -30,7 +30,7 @@ def test_two_instances_share_the_work_and_one_takes_over(
         await_true(lambda: second.client().get("/readyz")["parts"]["leader"] == "ok", "it leads")
 
 
-def test_what_happens_on_one_instance_is_told_on_the_other(
+def test_events_of_one_instance_reach_the_other(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     """By a wake-up, and long before anybody would look by itself; and to one webhook, once."""

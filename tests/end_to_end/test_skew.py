@@ -77,7 +77,7 @@ def test_a_server_of_another_version_is_reported_and_work_continues(
         assert client.finished(client.submit("print('all the same')"))["state"] == "succeeded"
 
 
-def test_what_is_new_and_not_used_is_not_sent(server: ServerProcess, tmp_path: Path) -> None:
+def test_unused_new_fields_are_not_sent(server: ServerProcess, tmp_path: Path) -> None:
     variables = changed(tmp_path / "change", WITH_A_NEW_FIELD)
     with Node(tmp_path, server, **variables) as node:
         assert node.first["event"] == "registered"

@@ -85,7 +85,7 @@ def error_of(process: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(process.stdout.splitlines()[-1])["error"]
 
 
-def test_it_waits_for_postgresql_with_a_closed_port_and_starts_when_it_is_there(
+def test_the_server_waits_for_postgresql_and_starts_when_it_is_available(
     late: LatePostgres, tmp_path: Path
 ) -> None:
     with StartingServer(tmp_path, POTLUCK_DATABASE_URL=late.url) as server:
@@ -96,7 +96,7 @@ def test_it_waits_for_postgresql_with_a_closed_port_and_starts_when_it_is_there(
         assert not server.is_closed()
 
 
-def test_it_waits_for_redis_and_starts_when_it_is_there(
+def test_the_server_waits_for_redis_and_starts_when_it_is_available(
     database_url: str, own_redis: RedisServer, tmp_path: Path
 ) -> None:
     own_redis.kill()
@@ -108,7 +108,7 @@ def test_it_waits_for_redis_and_starts_when_it_is_there(
         assert server.next_event()["event"] == "ready"
 
 
-def test_it_starts_without_redis_when_the_time_is_over(
+def test_the_server_starts_without_redis_after_the_wait(
     database_url: str, own_redis: RedisServer, tmp_path: Path
 ) -> None:
     own_redis.kill()

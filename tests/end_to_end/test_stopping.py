@@ -80,7 +80,7 @@ class Waiting:
         return self.outcome
 
 
-def test_all_that_was_accepted_is_answered(
+def test_every_accepted_request_is_answered(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     server = ServerProcess(

@@ -174,7 +174,7 @@ with traced_command("potluck run"):
     assert "Traceback" not in process.stderr
 
 
-def test_nothing_of_opentelemetry_is_imported_unless_it_is_asked_for() -> None:
+def test_opentelemetry_is_imported_only_if_tracing_is_on() -> None:
     """The client of Redis imports it by itself where it is installed, so that is left out."""
     code = """
 import sys

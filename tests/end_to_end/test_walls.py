@@ -119,7 +119,7 @@ def test_two_accounts_see_nothing_of_each_other_or_of_the_host(
     assert "interfaces ['lo']" in log
 
 
-def test_there_is_no_way_to_the_network(pool: ServerProcess) -> None:
+def test_a_task_cannot_reach_the_network(pool: ServerProcess) -> None:
     """Not even to the server that it came from, on this machine's loopback."""
     source = (
         "import socket, sys\n"

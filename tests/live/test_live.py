@@ -122,7 +122,7 @@ async def test_growing_renews_the_time_of_a_series(live: Live) -> None:
     assert await live.series("samples") == [b"1", b"2"]
 
 
-async def test_it_answers(live: Live) -> None:
+async def test_ping_succeeds(live: Live) -> None:
     assert await live.ping()
 
 

@@ -146,7 +146,7 @@ async def test_flushall_costs_nothing_but_a_moment(
         assert await listener.wait(SOON_SECONDS)
 
 
-async def test_it_starts_before_redis_does(own_redis: RedisServer) -> None:
+async def test_a_connection_can_be_made_before_redis_starts(own_redis: RedisServer) -> None:
     own_redis.kill()
     live = await RedisLive.connect(own_redis.url)
     try:

@@ -93,7 +93,7 @@ async def test_the_number_of_values_is_bounded(listener: Listener) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0])
-async def test_nothing_is_kept_without_a_listener_or_when_disabled(
+async def test_without_a_listener_or_when_disabled_nothing_is_cached(
     listener: Listener, seconds: float
 ) -> None:
     cache = ValueCache[int | None](None if seconds else listener, seconds)

@@ -57,7 +57,7 @@ def test_an_uncreatable_directory_is_a_bad_setting(tmp_path: Path) -> None:
         pass
 
 
-def test_where_data_lives(tmp_path: Path) -> None:
+def test_the_data_directory_comes_from_the_environment(tmp_path: Path) -> None:
     assert data_directory({"POTLUCK_DATA_DIR": str(tmp_path)}) == tmp_path
     assert data_directory({}).name == "potluck"
 

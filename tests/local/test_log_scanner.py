@@ -39,7 +39,9 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("secret_name", SECRETS)
-def test_it_is_found_in_a_log_and_masked_by_ours(secret_name: str, tmp_path: Path) -> None:
+def test_secrets_are_found_in_logs_and_masked_by_the_logger(
+    secret_name: str, tmp_path: Path
+) -> None:
     scanner, log = LogScanner(), tmp_path / "server.log"
     log.write_text("it starts\n")
     scanner.watch(log)

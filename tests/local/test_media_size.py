@@ -63,18 +63,18 @@ NONE = [
 
 
 @pytest.mark.parametrize(("name", "data", "size"), REAL, ids=[case[0] for case in REAL])
-def test_what_is_one(name: str, data: bytes, size: MediaSize, tmp_path: Path) -> None:
+def test_media_sizes_are_measured(name: str, data: bytes, size: MediaSize, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     assert measure_media(tmp_path / name) == size
 
 
 @pytest.mark.parametrize(("name", "data"), NONE)
-def test_what_is_none(name: str, data: bytes, tmp_path: Path) -> None:
+def test_files_that_are_not_media_have_no_size(name: str, data: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     assert measure_media(tmp_path / name) is None
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_files_have_no_size(tmp_path: Path) -> None:
     assert measure_media(tmp_path / "a.png") is None and measure_media(tmp_path / "t.csv") is None
 
 

@@ -24,7 +24,7 @@ def own(name: str, text: str) -> Path:
     return folder
 
 
-def test_those_that_come_along_can_be_used() -> None:
+def test_built_in_templates_are_usable() -> None:
     templates = list(all_templates())
     names = [template.name for template in templates if isinstance(template, Template)]
     assert names == sorted(path.name for path in BUILT_IN.iterdir())

@@ -38,14 +38,14 @@ def shown(*pieces: bytes) -> str:
 
 
 @given(PARTS, st.lists(st.integers(0, 200), max_size=8))
-def test_it_is_the_same_however_it_is_cut(data: bytes, cuts: list[int]) -> None:
+def test_splitting_the_input_does_not_change_the_output(data: bytes, cuts: list[int]) -> None:
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     assert shown(*(data[start:end] for start, end in pairwise(edges))) == shown(data)
     assert shown(*(bytes([byte]) for byte in data)) == shown(data)
 
 
 @given(PARTS)
-def test_nothing_passes_but_what_is_allowed_and_no_move_leaves_the_lines(data: bytes) -> None:
+def test_only_allowed_sequences_pass_and_the_cursor_stays_in_its_lines(data: bytes) -> None:
     text = shown(data)
     assert CONTROLS.search(ALLOWED.sub("", text)) is None
     line = last = 0
@@ -84,7 +84,7 @@ def test_nothing_passes_but_what_is_allowed_and_no_move_leaves_the_lines(data: b
         (b"cut \xe2\x82", "cut \ufffdM-^B"),
     ],
 )
-def test_what_passes_and_what_is_shown(data: bytes, text: str) -> None:
+def test_allowed_and_replaced_sequences(data: bytes, text: str) -> None:
     assert shown(data) == text
 
 
@@ -108,7 +108,7 @@ def test_streams_on_one_terminal_share_their_lines_and_not_their_sequences() -> 
     assert err.feed(b"\x1b[5A") == "", "what was written before is out of reach"
 
 
-def test_what_stands_above_stays_as_it_was() -> None:
+def test_earlier_terminal_lines_are_not_changed() -> None:
     screen = pyte.Screen(40, 10)
     stream = pyte.Stream(screen)
     stream.feed("$ potluck logs\r\n")

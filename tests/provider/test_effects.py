@@ -19,7 +19,7 @@ from potluck.provider.server.throttle import Throttle
 from tests.provider.build import a_grant, completed, lease_of, settings_for
 
 
-def test_what_ran_since_it_was_last_asked_has_used_its_device(tmp_path: Path) -> None:
+def test_devices_used_since_the_last_check_are_listed(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     runner = Runner(
         *(cast(Driver, None), cast(Preparer, None), cast(FileCache, None), cast(Egress, None)),

@@ -134,7 +134,7 @@ class Recorder(UnconfinedDriver):
         raise SandboxUnavailable("It runs nothing.")
 
 
-async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not(tmp_path: Path) -> None:
+async def test_only_tasks_that_name_an_image_run_in_the_engine(tmp_path: Path) -> None:
     async def unheard(_: str, __: bytes) -> None: ...
 
     plain, images = Recorder(), Recorder()

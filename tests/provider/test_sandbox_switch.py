@@ -50,14 +50,14 @@ async def node() -> AsyncIterator[Node]:
     suiting.cancel()
 
 
-async def test_it_is_changed_when_nothing_runs(node: Node) -> None:
+async def test_the_sandbox_is_changed_when_nothing_runs(node: Node) -> None:
     node.is_busy, node.wanted = True, "bwrap"
     await node.until([], is_open=False)
     node.is_busy = False
     await node.until(["bwrap"], is_open=True)
 
 
-async def test_what_is_taken_back_before_is_not_done(node: Node) -> None:
+async def test_a_withdrawn_change_is_not_made(node: Node) -> None:
     node.is_busy, node.wanted = True, "bwrap"
     await node.until([], is_open=False)
     node.wanted = "none"

@@ -45,7 +45,7 @@ def test_no_variable_leads_to_another_server_than_the_one_that_was_named() -> No
     assert (settings.url, settings.ca_file) == (URL, None)
 
 
-def test_what_installations_may_do_is_the_owners_to_say() -> None:
+def test_permissions_of_installations_are_settings_of_the_owner() -> None:
     settings = read(
         POTLUCK_PROVIDER_ALLOW_BUILDS="true",
         POTLUCK_PROVIDER_INDEX_HOSTS="files.example",

@@ -99,7 +99,7 @@ def test_a_staged_one_says_that_it_prepares_and_may_fail_before_its_turn() -> No
     assert of_kind(end(attempts, first), StartAttempt) == [third]
 
 
-def test_one_that_waited_long_is_given_back_while_the_one_before_runs() -> None:
+def test_a_grant_that_waited_long_is_returned_while_the_previous_one_runs() -> None:
     attempts, (_, second) = a_line(2)
     assert attempts.handle(WaitedLong(second.attempt_id)) == [StopAttempt(second.attempt_id)]
     conclude, report = attempts.handle(RunEnded(second.attempt_id, None, 0))
@@ -107,7 +107,7 @@ def test_one_that_waited_long_is_given_back_while_the_one_before_runs() -> None:
     assert report == SendReport(conclude.finished)
 
 
-def test_one_that_runs_or_has_the_share_is_not_given_back() -> None:
+def test_a_running_or_next_grant_is_not_returned() -> None:
     attempts, (first, second, third) = a_line(3)
     end(attempts, first)
     assert attempts.handle(WaitedLong(second.attempt_id)) == []

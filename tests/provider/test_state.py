@@ -112,7 +112,7 @@ def test_a_small_share_does_not_overtake_one_that_waits() -> None:
     assert StartAttempt(small) not in attempts.handle(Granted(small))
 
 
-def test_nothing_is_reported_after_a_stop() -> None:
+def test_a_stopped_attempt_reports_nothing() -> None:
     attempts, grant = Attempts(), a_grant()
     attempts.handle(Granted(grant))
     attempts.handle(LeaseLost(grant.attempt_id))

@@ -96,7 +96,7 @@ def script(checkout: Path) -> bytes:
     return next(data for name, data in files.items() if name.endswith(".js"))
 
 
-def test_it_is_built_once_and_again_when_a_source_changes(checkout: Path) -> None:
+def test_the_dashboard_is_built_once_and_again_when_a_source_changes(checkout: Path) -> None:
     assert names(build(checkout)) == ["building", "built"]
     assert b'"one"' in script(checkout)
     assert names(build(checkout)) == ["current"]

@@ -20,12 +20,12 @@ def difference(clock: DatabaseClock) -> float:
     return (clock.now() - datetime.now(UTC)).total_seconds()
 
 
-def test_it_is_the_machines_until_the_first_measurement() -> None:
+def test_the_machines_clock_is_used_until_the_first_measurement() -> None:
     assert difference(DatabaseClock()) == pytest.approx(0, abs=0.1)
 
 
 @pytest.mark.parametrize("ahead", [HOUR, -HOUR])
-def test_it_is_the_databases_from_the_first_measurement_on(ahead: timedelta) -> None:
+def test_the_databases_clock_is_used_from_the_first_measurement_on(ahead: timedelta) -> None:
     clock = DatabaseClock()
     measure(clock, ahead, trip_seconds=3)  # the trip does not count
     assert difference(clock) == pytest.approx(ahead.total_seconds(), abs=0.1)

@@ -27,7 +27,7 @@ def failing(times: int, error: Exception) -> Callable[[], Awaitable[None]]:
     return check
 
 
-async def test_it_is_repeated_until_the_service_is_there_and_announced_once() -> None:
+async def test_the_wait_repeats_until_the_service_is_available_and_announces_once() -> None:
     announcements = Announced()
     wait = StartWait(60, asyncio.Event(), announcements.add)
     await wait.until_available("Redis", failing(2, Unavailable("away")))

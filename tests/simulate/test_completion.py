@@ -39,7 +39,7 @@ def test_one_after_the_other() -> None:
     assert replay(jobs) == pytest.approx(((100 + 140 + 160) / 3, 130 / 3600))
 
 
-def test_what_fits_beside_it_does_not_wait() -> None:
+def test_a_job_that_fits_beside_others_does_not_wait() -> None:
     jobs = [
         TraceJob(0.0, 100.0, 4, "a"),
         TraceJob(0.0, 100.0, 2, "a"),

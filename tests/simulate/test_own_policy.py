@@ -47,7 +47,7 @@ def replay(trace: Path, policy: str, folder: Path) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONPATH": path})
 
 
-def test_it_is_chosen_by_its_name(tmp_path: Path, installed: Path) -> None:
+def test_an_installed_policy_is_chosen_by_its_name(tmp_path: Path, installed: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE.format(hour="12"))
     summary = json.loads(replay(trace, "night-shift", installed).stdout)
@@ -62,7 +62,7 @@ def test_an_unknown_one_is_refused_with_those_there_are(tmp_path: Path, installe
     assert b"night-shift" in process.stderr and b"shortest" in process.stderr
 
 
-def test_what_it_raises_is_told_as_its_own_mistake(tmp_path: Path, installed: Path) -> None:
+def test_an_exception_of_a_policy_is_attributed_to_it(tmp_path: Path, installed: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE.format(hour="12"))
     policy = installed / "night_shift.py"
@@ -73,7 +73,9 @@ def test_what_it_raises_is_told_as_its_own_mistake(tmp_path: Path, installed: Pa
     assert b"mistake of ours" not in process.stderr
 
 
-def test_it_does_what_it_says(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_policy_orders_by_the_hour(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(installed))
     from night_shift import NightShift  # type: ignore[import-not-found]
 

@@ -27,7 +27,7 @@ async def test_pending_migrations_are_listed_without_a_change(empty_url: str) ->
     assert await schema.list_pending(empty_url) == []
 
 
-async def test_of_several_at_once_one_migrates_and_the_others_wait(empty_url: str) -> None:
+async def test_of_concurrent_instances_one_migrates_and_the_others_wait(empty_url: str) -> None:
     applied = await asyncio.gather(*(schema.migrate(empty_url) for _ in range(3)))
     assert sorted(map(len, applied)) == [0, 0, len(schema.read_migrations())]
 

@@ -39,7 +39,7 @@ FROM generate_series(1, 30000) AS number
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_only_what_is_asked_for_is_read(database_url: str, name: str) -> None:
+def test_only_the_selected_entries_are_read(database_url: str, name: str) -> None:
     plan = asyncio.run(_plan(database_url, name))
     assert "ledger_entries_in_order" in plan, plan
     assert "Seq Scan on ledger_entries" not in plan, plan

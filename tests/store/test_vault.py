@@ -30,7 +30,7 @@ def test_sealed_values_can_be_opened(plain: bytes, row: str, keys: list[bytes]) 
 
 
 @given(plain=st.binary(min_size=8, max_size=200))
-def test_nothing_of_the_plain_text_shows_and_no_two_are_alike(plain: bytes) -> None:
+def test_sealed_data_hides_the_plain_text_and_is_never_equal(plain: bytes) -> None:
     sealer = vault(KEY)
     first, second = sealer.seal(*PLACE, plain), sealer.seal(*PLACE, plain)
     assert plain not in first and first != second
@@ -40,7 +40,7 @@ def test_nothing_of_the_plain_text_shows_and_no_two_are_alike(plain: bytes) -> N
     place=st.tuples(*[st.sampled_from(["tasks", "sealed_spec", "a", "b", "task_1", ""])] * 3),
     other=st.tuples(*[st.sampled_from(["tasks", "sealed_spec", "a", "b", "task_1", ""])] * 3),
 )
-def test_it_opens_in_its_own_place_only(
+def test_sealed_data_opens_in_its_own_place_only(
     place: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
     sealed = vault(KEY).seal(*place, b"plain")

@@ -78,7 +78,7 @@ def test_a_race_excuses_nothing_else() -> None:
     assert just_counts("withdrawn", two_devices) == {0}, "the second device was closed before"
 
 
-def test_only_what_opened_or_closed_during_the_transaction_races() -> None:
+def test_only_changes_during_the_transaction_count_as_a_race() -> None:
     def change(before: str | None, after: str, device: str = "device") -> RowChange:
         rows = [
             availability and {"id": device, "availability": availability}

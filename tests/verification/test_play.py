@@ -115,7 +115,7 @@ def test_markets_are_played_until_the_gain_is_certain() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-def test_nobody_gains() -> None:
+def test_no_play_gains() -> None:
     command = [sys.executable, "-m", "verification.play"]
     played = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     summary = json.loads(played.stdout)

@@ -53,7 +53,7 @@ def test_other_complaints() -> None:
     assert plain_message("Object contains unknown field `x`") == "unknown field `x`"
 
 
-def test_what_is_not_known_is_left_as_it_was_said() -> None:
+def test_unknown_messages_are_left_unchanged() -> None:
     assert plain_message("JSON is malformed (byte 3)") == "JSON is malformed (byte 3)"
 
 

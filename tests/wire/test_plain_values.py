@@ -325,7 +325,7 @@ def test_damaged_values_are_a_value_or_refused() -> None:
             continue
 
 
-def test_it_needs_nothing_but_the_standard_library() -> None:
+def test_plain_values_need_only_the_standard_library() -> None:
     """It is shown to functions in a sandbox, where nothing of ours is installed."""
     folder = Path(plain_values.__file__).parent
     process = subprocess.run(

@@ -51,7 +51,7 @@ def fields(values: dict[str, Any]) -> SignIn:
     return SignIn(**values_by_field)
 
 
-def test_what_is_right_is_read(vectors: Path, request: pytest.FixtureRequest) -> None:
+def test_valid_messages_are_parsed(vectors: Path, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         for case, vector in load(vectors, "parsing_positive").items():
             with tally("parsing_positive", case):

@@ -52,7 +52,7 @@ def test_a_request_has_only_what_differs_from_its_defaults() -> None:
     assert encode_json(strict) == encode_json(request)
 
 
-def test_of_a_struct_that_is_a_list_only_the_end_is_omitted() -> None:
+def test_of_an_array_like_struct_only_trailing_fields_are_omitted() -> None:
     outcome = ItemOutcome(3, EndReason.COMPLETED, 0.5, 0)
     assert encode_request(outcome) == b'[3,"completed",0.5,0]'
     assert decode_json(encode_request(outcome), ItemOutcome) == outcome

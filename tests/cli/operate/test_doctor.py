@@ -426,7 +426,7 @@ def test_the_settings_of_the_kernel(
     )
 
 
-def test_what_hangs_is_left_alone() -> None:
+def test_a_check_that_hangs_times_out() -> None:
     with pytest.raises(TimeoutError):
         call_with_timeout(0.05, lambda: time.sleep(1))
     with pytest.raises(ZeroDivisionError):

@@ -233,7 +233,7 @@ def test_pause_and_resume(owner: CommandLine, provider: FakeProvider, directory:
 
 
 @pytest.mark.parametrize("arguments", [["reclaim", "4090"], ["pause", "4090", "--now"]])
-def test_what_is_wanted_back_is_asked_for_first_whatever_the_file_says(
+def test_a_reclaim_is_sent_first_even_if_the_file_is_invalid(
     owner: CommandLine, provider: FakeProvider, directory: Path, arguments: list[str]
 ) -> None:
     (directory / "provider.toml").write_text("price = \n# mine")
@@ -332,7 +332,9 @@ def test_providers_without_a_profile_are_asked_to_sign_in(
         assert "potluck login http://127.0.0.1:1 --browser`" in result.stderr, "no wallet is here"
 
 
-def test_where_nothing_runs_the_only_pool_is_left(owner: CommandLine, directory: Path) -> None:
+def test_without_a_provider_the_only_known_pool_is_left(
+    owner: CommandLine, directory: Path
+) -> None:
     directory.mkdir(parents=True)
     owner.variables["POTLUCK_URL"] = "http://127.0.0.1:2"
     save_node_id(directory, "http://127.0.0.1:1", NODE)

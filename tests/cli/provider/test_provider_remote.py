@@ -118,7 +118,7 @@ def test_a_machine_goes_by_name_and_by_id(user: CommandLine, pool: FakeServer) -
     assert "potluck provide URL" in user.run("provider", "pause", "--node", "x").stderr
 
 
-def test_what_is_wanted_is_sent_as_it_is_said(user: CommandLine, pool: FakeServer) -> None:
+def test_changed_terms_are_sent_as_written(user: CommandLine, pool: FakeServer) -> None:
     output = told(user, "set", "price=0.5", "hours=", "--node", "attic", "--device", "4092")
     assert "hours: back to the default" in output
     assert "next heartbeat" in output

@@ -57,7 +57,7 @@ def test_all_known_facts_are_shown(user: CommandLine, server: FakeServer, script
     assert result.stderr == "Nothing was uploaded or submitted.\n"
 
 
-def test_nothing_but_the_question_is_sent(
+def test_a_dry_run_sends_only_the_estimate_request(
     user: CommandLine, server: FakeServer, script: Path, tmp_path: Path
 ) -> None:
     """Its files are named and not read; a secret is not even asked for."""

@@ -47,7 +47,7 @@ def test_a_line_is_an_item_and_output_comes_in_their_order(person: CommandLine) 
     assert "   2  bad        1  it ended with exit status 3" in result.stderr
 
 
-def test_what_items_wrote_can_be_had_after_nobody_waited(person: CommandLine) -> None:
+def test_output_of_items_is_available_after_a_detached_start(person: CommandLine) -> None:
     Path("names.txt").write_text("Ada\nbad\nGrace\n")
     started = person.run("map", "-d", "--allow-failures", "1", "names.txt", "job.py")
     task_id = started.stdout.decode().strip()

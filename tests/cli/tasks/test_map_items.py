@@ -70,7 +70,7 @@ def test_a_mistake_is_named_by_its_line(
     assert raised.value.hint
 
 
-def test_what_is_no_file_of_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_item_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInput, match="not valid UTF-8"):
         read_items(str(tmp_path / "bytes"))
@@ -118,7 +118,7 @@ def test_files_that_would_share_a_label_have_their_numbers(
     assert [item.label for item in read_items("d/**/x.txt")] == ["", ""]
 
 
-def test_what_is_in_the_folder_is_not_sent_twice(tmp_path: Path) -> None:
+def test_item_files_inside_the_folder_are_not_sent_twice(tmp_path: Path) -> None:
     """Unless its .gitignore keeps it from going along."""
     (tmp_path / "in").mkdir()
     for name in ("in/a.csv", "in/b.csv"):

@@ -231,7 +231,7 @@ def test_a_folder_goes_along_without_what_is_ignored(
     assert "src/helper.py" in names and "large.log" not in names
 
 
-def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
+def test_an_upload_logs_at_most_ten_progress_lines(
     user: CommandLine, server: FakeServer, tmp_path: Path
 ) -> None:
     parts, size = 40, 2**18
@@ -328,7 +328,7 @@ def test_only_on_nodes_of_these_owners(user: CommandLine, server: FakeServer) ->
     assert sent(server, CommandSpec)[0].requirements.owners == (ANN, BEN)
 
 
-def test_what_it_left_is_brought_at_the_end(
+def test_output_files_are_downloaded_at_the_end(
     user: CommandLine, server: FakeServer, tmp_path: Path
 ) -> None:
     end = a_task(TaskState.SUCCEEDED, exit_code=0)

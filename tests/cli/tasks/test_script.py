@@ -44,7 +44,7 @@ def test_the_largest_script_passes(tmp_path: Path) -> None:
     assert len(read_script(str(script))[1]) == SOURCE_CHARACTERS
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_script_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, sentence in [
         (tmp_path, "is a directory"),

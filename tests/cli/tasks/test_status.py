@@ -241,7 +241,7 @@ def test_secrets_are_given_again(
     assert sent.secrets == {"API_TOKEN": "long enough"}
 
 
-def test_what_has_not_ended_is_refused(user: CommandLine, server: FakeServer) -> None:
+def test_a_retry_of_an_unfinished_task_is_refused(user: CommandLine, server: FakeServer) -> None:
     task = a_task()
     server.plays("/v1/tasks", says(TaskPage([task])))
     refusal = Conflict("It has not ended yet: it is queued.", "Wait for its end.")

@@ -15,7 +15,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("counts", "expected"), ROWS)
-def test_words(counts: list[int], expected: str) -> None:
+def test_throughput_texts(counts: list[int], expected: str) -> None:
     seconds = iter(range(len(counts)))
     pace = Throughput(lambda: float(next(seconds)))
     texts = [pace.update(ItemCounts(1000, 1000 - count, count, 0)) for count in counts]

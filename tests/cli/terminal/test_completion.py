@@ -68,7 +68,7 @@ def test_fish_offers_what_fits(process_user: CommandLine, server: FakeServer) ->
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "pwsh"])
-def test_there_is_a_script_for_every_shell(user: CommandLine, shell: str, tmp_path: Path) -> None:
+def test_every_shell_has_a_completion_script(user: CommandLine, shell: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as error_info:
         user.run("--show-completion", shell)
     assert error_info.value.code == 0

@@ -40,7 +40,7 @@ def test_a_command_gets_its_groups_and_typer_sees_each_option() -> None:
     assert "Say something." in CliRunner().invoke(app, ["--help"]).output
 
 
-def test_what_is_not_said_is_the_default_of_its_group() -> None:
+def test_omitted_options_take_the_default_of_their_group() -> None:
     received: list[object] = []
 
     @expand_option_groups

@@ -207,7 +207,7 @@ def test_why() -> None:
     assert describe_reason(failed) == "exit status 3"
 
 
-def test_where_a_task_is() -> None:
+def test_stage_of_a_task_is_described() -> None:
     assert describe_stage(a_task()) == "queued"
     waiting = WaitingReason("no_device", "No node has a GPU.")
     assert describe_stage(a_task(waiting=waiting)) == "queued: No node has a GPU."
@@ -229,7 +229,9 @@ def test_where_a_task_is() -> None:
         ((3, 0, 3, 0), f"{'━' * 20} 100 % · 3 of 3 items", "100 % of 3 items"),
     ],
 )
-def test_how_far_an_array_is(counts: tuple[int, int, int, int], live: str, logged: str) -> None:
+def test_progress_of_an_array_is_described(
+    counts: tuple[int, int, int, int], live: str, logged: str
+) -> None:
     running = a_task(TaskState.RUNNING, items=ItemCounts(*counts), attempts=[an_attempt()])
     assert describe_stage(running, is_live=True) == f"running: {live}"
     assert describe_stage(running) == f"running: {logged}"

@@ -100,7 +100,7 @@ def test_invalid_amounts_of_credit(text: str) -> None:
         (90_000, "1 d 1 h"),
     ],
 )
-def test_how_times_read(seconds: float, text: str) -> None:
+def test_seconds_are_formatted(seconds: float, text: str) -> None:
     assert show_seconds(seconds) == text
 
 
@@ -108,11 +108,11 @@ def test_how_times_read(seconds: float, text: str) -> None:
     ("count", "text"),
     [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (2**30, "1 GiB"), (24_564 * 2**20, "24 GiB")],
 )
-def test_how_sizes_read(count: int, text: str) -> None:
+def test_byte_counts_are_formatted(count: int, text: str) -> None:
     assert show_bytes(count) == text
 
 
-def test_how_ages_read() -> None:
+def test_ages_are_formatted() -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     ages = [show_age(now - timedelta(seconds=age), now) for age in (-5, 59, 60, 3599, 7200, 90_000)]
     assert ages == ["0 s", "59 s", "1 min", "59 min", "2 h", "1 d"]

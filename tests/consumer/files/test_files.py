@@ -65,7 +65,7 @@ def test_an_upload_is_sent_in_parts(server: FakeServer, potluck: Potluck, file: 
     assert progress_calls == [(0, 2560), (1000, 2560), (2000, 2560), (2560, 2560)]
 
 
-def test_it_goes_on_behind_the_parts_that_are_kept(
+def test_an_upload_resumes_after_the_stored_parts(
     server: FakeServer, potluck: Potluck, file: Path
 ) -> None:
     server.plays("/v1/uploads", _upload(2))
@@ -90,7 +90,7 @@ def test_an_upload_that_was_dropped_is_begun_again(
     assert potluck.files.upload(file) == BLOB
 
 
-def test_nothing_is_a_file_too(server: FakeServer, potluck: Potluck) -> None:
+def test_an_empty_file_can_be_uploaded(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/uploads", _upload(0))
     server.plays("/v1/uploads/u/finish", _upload(0, complete=True))
     assert potluck.files.upload_bytes(b"").size_bytes == 0
@@ -265,7 +265,7 @@ def test_a_server_that_is_away_for_a_while_costs_no_transfer(
     ("number", "hint"),
     [(errno.ENOSPC, "Free some space"), (errno.EROFS, "Choose a directory that you")],
 )
-def test_what_helps_where_nothing_can_be_written(
+def test_unwritable_directories_are_reported_with_a_hint(
     potluck: Potluck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, hint: str
 ) -> None:
     def refuse(*_: object) -> None:

@@ -43,7 +43,7 @@ def test_executable_files_stay_executable(tmp_path: Path) -> None:
     assert modes == {"tool": 0o755, "text": 0o644}
 
 
-def test_what_git_ignores_stays_behind(tmp_path: Path) -> None:
+def test_files_that_git_ignores_are_not_packed(tmp_path: Path) -> None:
     top = _write(
         tmp_path / "top",
         **{

@@ -70,7 +70,7 @@ def test_packs_are_the_same_again_and_mostly_after_a_change(tmp_path: Path, larg
     assert len(same) >= len(packed.new_packs) - 1
 
 
-def test_what_is_stored_is_not_packed_and_a_manifest_finds_all_of_it(
+def test_stored_chunks_are_not_packed_again_and_the_manifest_lists_them_all(
     tmp_path: Path, large: bytes
 ) -> None:
     (tmp_path / "a").mkdir()

@@ -92,7 +92,9 @@ def test_a_poll_ends_when_it_is_cut(line: tuple[Mute, CuttableConnection]) -> No
         assert polled.is_cut
 
 
-def test_one_that_was_not_sent_yet_is_cut_too(line: tuple[Mute, CuttableConnection]) -> None:
+def test_a_connection_that_has_sent_nothing_can_be_cut(
+    line: tuple[Mute, CuttableConnection],
+) -> None:
     _, polled = line
     polled.open()
     polled.cut()

@@ -171,7 +171,7 @@ def open_after(gate: "Gate", cancelled: list[potluck.TaskFuture[Any]]) -> None:
     gate.is_open.set()
 
 
-def test_what_has_not_begun_is_called_off(client: Potluck, node: StandIn) -> None:
+def test_calls_that_have_not_started_are_cancelled(client: Potluck, node: StandIn) -> None:
     gate = Gate()
     node.answers = gate
     executor = potluck.Executor(client=client, cores=4)
@@ -190,7 +190,7 @@ def test_what_has_not_begun_is_called_off(client: Potluck, node: StandIn) -> Non
         next(results)
 
 
-def test_what_is_on_its_way_is_called_off_as_well(
+def test_calls_that_are_being_sent_are_cancelled(
     client: Potluck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sender = get_dispatch(client).sender
@@ -335,7 +335,7 @@ def test_the_same_function_goes_as_the_same_bytes(
     assert len({spec.code.data for spec in node.specs}) == 2
 
 
-def test_what_gives_no_value_is_refused(executor: potluck.Executor) -> None:
+def test_functions_that_return_no_value_are_refused(executor: potluck.Executor) -> None:
     async def coroutine() -> None: ...
 
     with pytest.raises(InvalidInput, match="is a coroutine or a generator"):
@@ -383,7 +383,7 @@ def test_a_loop_is_not_held_up_by_a_slow_server(
         assert asyncio.run(program()) == 32
 
 
-def test_what_goes_wrong_on_the_way_is_told_by_the_future(client: Potluck) -> None:
+def test_errors_while_sending_are_raised_by_the_future(client: Potluck) -> None:
     async def program() -> None:
         executor = potluck.Executor(client=client, secret=["NOT_SET_ANYWHERE"])
         with pytest.raises(InvalidInput, match="NOT_SET_ANYWHERE"):

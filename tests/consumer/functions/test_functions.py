@@ -380,5 +380,5 @@ def test_ctrl_c_ends_a_program_that_waits(server: ServerProcess, node: StandIn) 
         assert program.wait(30) != 0
 
 
-def test_it_is_made_once_for_a_client(client: Potluck) -> None:
+def test_a_client_has_one_dispatch(client: Potluck) -> None:
     assert get_dispatch(client) is get_dispatch(client)

@@ -89,7 +89,7 @@ def test_a_table_is_previewed(shown: tuple[Result, FakeServer]) -> None:
     assert html.count("<tr>") == 10 and "… and 11 more lines" in html
 
 
-def test_what_is_large_or_nothing_to_see_is_not_fetched(shown: tuple[Result, FakeServer]) -> None:
+def test_large_or_unviewable_files_are_not_fetched(shown: tuple[Result, FakeServer]) -> None:
     result, fake = shown
     assert len(result.files) == len(LEFT)
     request_count = len(fake.requests)
@@ -108,7 +108,7 @@ def test_a_server_that_is_away_costs_no_traceback(shown: tuple[Result, FakeServe
 FAR = MapProgress("norm", 12, 2, 40, 100, 10.0)
 
 
-def test_how_far_in_words() -> None:
+def test_map_progress_is_shown_as_text() -> None:
     assert FAR.text == "norm: 12 of 100 items, 2 failed, 1.2 a second"
     unknown = MapProgress("norm", 12, 0, 40, None, 0.1)
     assert unknown.text == "norm: 12 of 40 items so far"
@@ -234,7 +234,7 @@ def _dedented(cell: str) -> str:
     return textwrap.dedent(cell).strip()
 
 
-def test_nothing_of_a_notebook_is_loaded_by_itself() -> None:
+def test_notebook_packages_are_not_imported_by_potluck() -> None:
     check = (
         "import sys, potluck; potluck.Executor, potluck.Potluck, potluck.aio;"
         " print({'IPython', 'rich', 'matplotlib', 'pyarrow'} & {*sys.modules})"

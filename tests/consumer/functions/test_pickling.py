@@ -87,7 +87,7 @@ def dumped(x: int) -> str:
     return json.dumps(helper(x)) + textwrap.dedent("") + dedent("")
 
 
-def test_what_is_installed_is_not_looked_into() -> None:
+def test_installed_modules_are_not_searched_for_references() -> None:
     """It refers to half of the world, and a look is taken before each call."""
     references = capture_references(dumped)
     assert helper in references and dedent in references

@@ -13,7 +13,9 @@ NEVER = ("StopIteration", "StopAsyncIteration", "KeyboardInterrupt", "SystemExit
 
 
 @pytest.mark.parametrize("builtin", BUILTIN_TYPES)
-def test_it_is_of_its_builtin_type_and_has_the_remote_traceback(builtin: type[Exception]) -> None:
+def test_a_remote_error_has_its_builtin_type_and_the_remote_traceback(
+    builtin: type[Exception],
+) -> None:
     name = builtin.__name__
     error = remote_error(name, "[Errno 13] not \x00 this", "  in there")
     assert isinstance(error, builtin) and isinstance(error, RemoteError)

@@ -124,7 +124,7 @@ def test_a_list_without_an_answer_is_sent_again_under_its_key(
     assert len({request.body for request in sent}) == 1
 
 
-def test_what_is_submitted_one_after_the_other_is_asked_for_together(
+def test_results_of_consecutive_submissions_are_polled_together(
     server: FakeServer, client: Potluck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collector, "_GATHER_SECONDS", 1.0)
@@ -339,7 +339,7 @@ def test_a_file_that_was_written_to_is_uploaded_again(
     assert len(_sent(server, "/v1/uploads")) == 2
 
 
-def test_of_what_was_uploaded_the_newest_version_is_known() -> None:
+def test_only_the_newest_uploaded_version_is_remembered() -> None:
     remembered = UploadedFunction()
     for version in range(3):
         blob = BlobRef(str(version) * 64, 1)

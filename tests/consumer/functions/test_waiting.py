@@ -69,7 +69,7 @@ def test_a_timeout_of_a_map_cancels_the_rest(client: Potluck) -> None:
     assert state_of(client, task_id) is TaskState.CANCELLED
 
 
-def test_what_keeps_running_is_not_cancelled(
+def test_a_task_with_keep_running_is_not_cancelled_by_a_timeout(
     client: Potluck, remote: potluck.RemoteFunction[[], None]
 ) -> None:
     future = remote.using(keep_running=True).submit()

@@ -25,7 +25,7 @@ def named(pool: PoolView, etag: str) -> Scene:
     return Scene(200, response.body, {**response.headers, "ETag": etag})
 
 
-def test_what_is_the_same_comes_from_memory(server: FakeServer) -> None:
+def test_unchanged_responses_come_from_memory(server: FakeServer) -> None:
     other = replace(POOL, nodes=4)
     server.plays("/v1/pool", named(POOL, '"one"'), SAME, SAME, named(other, '"two"'), says(POOL))
     with Potluck(server.url, "secret") as potluck:
@@ -54,7 +54,7 @@ def test_only_a_few_are_remembered(server: FakeServer) -> None:
     assert (first, last) == (None, '"one"')
 
 
-def test_what_stays_the_same_is_not_the_first_to_be_forgotten(server: FakeServer) -> None:
+def test_unchanged_responses_are_not_evicted_first(server: FakeServer) -> None:
     server.plays("/v1/pool", named(POOL, '"one"'), SAME)
     with Potluck(server.url, "secret") as potluck:
         potluck.transport.remember()

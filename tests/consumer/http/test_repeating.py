@@ -203,7 +203,7 @@ AWAY: dict[str, Callable[[], Scene]] = {
 
 @pytest.mark.parametrize("outage", AWAY)
 @pytest.mark.parametrize(("name", "arguments"), REPEATED, ids=[case[0] for case in REPEATED])
-def test_what_is_repeated(
+def test_idempotent_calls_are_repeated(
     server: FakeServer, client: Potluck, name: str, arguments: tuple[Any, ...], outage: str
 ) -> None:
     server.answers_all(AWAY[outage]())
@@ -218,7 +218,7 @@ def test_what_is_repeated(
 
 @pytest.mark.parametrize("outage", AWAY)
 @pytest.mark.parametrize(("name", "arguments"), ONCE, ids=[case[0] for case in ONCE])
-def test_what_is_never_repeated(
+def test_other_calls_are_never_repeated(
     server: FakeServer, client: Potluck, name: str, arguments: tuple[Any, ...], outage: str
 ) -> None:
     server.answers_all(AWAY[outage]())
@@ -234,7 +234,7 @@ def test_every_call_is_in_the_table(client: Potluck) -> None:
     )
 
 
-def test_nothing_was_sent_over_a_line_that_was_refused() -> None:
+def test_all_calls_are_repeated_while_the_connection_is_refused() -> None:
     """So everything may try that again; then nobody answers, and that is said."""
     with Potluck("http://127.0.0.1:9", "secret", HASTE) as client:
         for name, arguments in (REPEATED[1], ONCE[0]):

@@ -44,7 +44,7 @@ def test_a_refusal_of_the_content_is_believed_of_the_server_only(status: int) ->
     assert not isinstance(raised_error, InvalidInput | Conflict)
 
 
-def test_that_a_credential_is_over_is_believed_of_the_server_only() -> None:
+def test_an_ended_session_is_believed_only_from_the_server_itself() -> None:
     """On its word a provider ends, and a session is signed in anew."""
     assert not isinstance(error_of_response(401, b"<html>nginx</html>", URL), NotSignedIn)
     raised_error = error_of_response(401, encode_json(to_problem(NotSignedIn("It is over."))), URL)

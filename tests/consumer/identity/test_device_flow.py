@@ -36,7 +36,7 @@ def test_polling_waits_the_interval_and_five_seconds_more_after_slow_down(
     assert waits == [2, 2, 7, 7, 14]
 
 
-def test_it_ends_with_the_code(server: FakeServer) -> None:
+def test_polling_stops_when_the_code_expires(server: FakeServer) -> None:
     server.plays(PATH, PENDING)
     waits: list[float] = []
     with closing(connect_anonymously(server.url)) as line, pytest.raises(CodeExpired):

@@ -124,7 +124,7 @@ def test_an_address_has_one_spelling(typed_url: str, spelled: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://pool.example", "http://192.0.2.1:8470", "HTTP://10.0.0.1"])
-def test_nothing_is_sent_in_the_clear_to_another_machine(
+def test_secrets_are_not_sent_unencrypted_to_another_machine(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POTLUCK_TOKEN", "potluck_key_1")

@@ -182,7 +182,7 @@ def test_a_wallet_that_needs_no_person_signs_in_again(server: FakeServer, is_the
     assert asked(server)[-1] == "/v1/me access-5"
 
 
-def test_nothing_is_signed_for_another_server(server: FakeServer) -> None:
+def test_a_challenge_of_another_server_is_not_signed(server: FakeServer) -> None:
     """A server between us and the real one could hand on the real one's challenge."""
     later = datetime.now(UTC) + timedelta(minutes=5)
     origins = ["https://potluck.example.org"]

@@ -154,7 +154,7 @@ def test_a_wallet_is_never_overwritten() -> None:
     assert wallet.load().address == new_wallet.address
 
 
-def test_of_many_at_once_one_makes_the_wallet() -> None:
+def test_concurrent_processes_create_one_wallet() -> None:
     def attempt(_: int) -> str | None:
         try:
             return wallet.make_unattended().address

@@ -76,7 +76,7 @@ def test_another_kind_of_alert_is_another_message() -> None:
     ]
 
 
-def test_what_was_told_is_told_again_after_the_repeat_interval_only() -> None:
+def test_alerts_are_repeated_only_after_the_repeat_interval() -> None:
     assert due(lost(1, fired=9_000, notified=9_000)) == []
     (message,) = due(lost(1, fired=20_000, notified=14_400), lost(2, fired=9_000, notified=9_000))
     assert (message.kind, message.title) == (MessageKind.REPEATED, "Potluck: Still: 2 nodes lost")

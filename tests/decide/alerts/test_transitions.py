@@ -39,7 +39,7 @@ class History:
         return [alert.state for alert in step.turned]
 
 
-def test_it_fires_when_it_has_held_for_long_enough_and_once() -> None:
+def test_an_alert_fires_once_after_its_duration() -> None:
     history = History(NodeLost=300)
     assert history.step(0, NODE) == []
     assert history.step(299, NODE) == []
@@ -59,7 +59,7 @@ def test_a_condition_that_ends_too_soon_is_forgotten() -> None:
     assert history.step(300, NODE) == [], "it begins again"
 
 
-def test_it_is_resolved_when_the_condition_ends_and_the_next_time_is_a_new_alert() -> None:
+def test_an_alert_resolves_when_its_condition_ends_and_later_fires_anew() -> None:
     history = History(NodeLost=0)
     history.step(0, NODE)
     assert history.step(10) == [AlertState.RESOLVED]
@@ -76,7 +76,7 @@ def test_subjects_are_apart() -> None:
     assert [alert.state for alert in history.alerts.values()] == ["resolved", "firing"]
 
 
-def test_what_was_not_observed_stays() -> None:
+def test_unobserved_conditions_keep_their_alerts() -> None:
     """A new leader has not checked everything yet."""
     history = History(NodeLost=0)
     history.step(0, NODE)

@@ -82,7 +82,7 @@ def test_each_item_that_was_left_to_do_counts_once(
     remaining=st.sets(st.integers(0, 20)),
     spans=st.lists(st.tuples(st.integers(0, 22), st.integers(1, 8)), max_size=12),
 )
-def test_what_was_returned_together_counts_as_a_whole_or_not_at_all(
+def test_a_run_of_returned_items_counts_as_a_whole_or_not_at_all(
     remaining: set[int], spans: list[tuple[int, int]]
 ) -> None:
     runs = [ReturnedItems(start, start + length, 1.0, Value()) for start, length in spans]
@@ -166,7 +166,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize("row", ENDS, ids=[f"{row[0]}-{row[5]}-{i}" for i, row in enumerate(ENDS)])
-def test_what_becomes_of_the_array(row: tuple) -> None:  # type: ignore[type-arg]
+def test_next_state_of_an_array_after_a_range(row: tuple) -> None:  # type: ignore[type-arg]
     reason, array, failures, losses, nodes_lost, state, end_reason = row
     end = decide_after_range(reason, History(failures, losses, nodes_lost, 1), array, NOW, CALM)
     assert (end.next.state, end.next.reason) == (state, end_reason)

@@ -31,7 +31,7 @@ def test_before_anything_is_known_everybody_gets_one_item() -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 16, 100])
-def test_what_is_only_expected_to_be_quick_is_cut_evenly(slots: int) -> None:
+def test_items_expected_to_be_quick_are_split_evenly(slots: int) -> None:
     """If it is not, all slots are at work on it, and none has more than its part."""
     array, sizes = task("t1", pending=(ItemRange(0, 5_000),)), []
     for workers in range(slots):
@@ -42,7 +42,7 @@ def test_what_is_only_expected_to_be_quick_is_cut_evenly(slots: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_what_is_only_expected_is_not_believed_beyond_measure() -> None:
+def test_an_unproven_speed_gives_a_bounded_range() -> None:
     array = task("t1", pending=(ItemRange(0, 1_000_000),))
     assert len(next_range(array, ArraySpeed(1e-6, None, 0, slots=1))) == 5_000
     assert len(next_range(array, ArraySpeed(0.1, None, 0, slots=1))) == 50
@@ -68,7 +68,7 @@ def test_a_slow_node_gets_fewer() -> None:
     assert len(next_range(array, ArraySpeed(0.1, 0.1, 4))) == 50
 
 
-def test_who_claims_to_be_quick_beyond_belief_gets_a_little_more_than_others() -> None:
+def test_a_node_of_implausible_speed_gets_a_bounded_range() -> None:
     array = task("t1", pending=(ItemRange(0, 1_000_000),))
     assert len(next_range(array, ArraySpeed(2.0, 1e-6, 1))) == 24
     assert len(next_range(array, ArraySpeed(0.0, 0.0, 1))) == 10_000
@@ -96,7 +96,7 @@ def test_ten_thousand_cheap_items_are_a_few_leases(item_seconds: float, workers:
 
 
 @pytest.mark.parametrize(("remaining", "count"), [(400, 20), (40, 5), (5, 5), (3, 3)])
-def test_what_is_done_in_a_moment_is_not_cut_smaller(remaining: int, count: int) -> None:
+def test_short_arrays_are_not_split_further(remaining: int, count: int) -> None:
     array = task("t1", pending=(ItemRange(0, remaining),))
     assert len(next_range(array, ArraySpeed(0.01, 0.01, 10))) == count
 
@@ -108,14 +108,14 @@ def test_a_range_has_no_gap() -> None:
     assert remove_range(array, next_items) == (ItemRange(9, 99),)
 
 
-def test_who_is_far_slower_than_all_the_rest_together_gets_none() -> None:
+def test_a_node_much_slower_than_all_others_together_gets_no_range() -> None:
     assert is_unfit(8, ArraySpeed(1.0, 20.0, 4))
     assert not is_unfit(8, ArraySpeed(1.0, 1.5, 4))
     assert not is_unfit(8, ArraySpeed(1.0, 20.0, 0)), "somebody must do it"
     assert not is_unfit(8, ArraySpeed(1.0, None, 4)), "nobody knows yet"
 
 
-def test_where_all_has_failed_so_far_little_is_tried_and_not_the_same_again() -> None:
+def test_after_failures_alone_small_new_ranges_are_tried() -> None:
     array = task("t1", pending=(ItemRange(0, 10), ItemRange(20, 1000)))
     next_items = next_range(array, ArraySpeed(0.001, 0.001, 4, in_vain=1))
     assert next_items == ItemRange(994, 999)
@@ -127,7 +127,7 @@ def test_where_all_has_failed_so_far_little_is_tried_and_not_the_same_again() ->
     assert remove_range(small_array, ItemRange(998, 1000)) == (ItemRange(0, 10),)
 
 
-def test_where_enough_has_failed_no_more_is_tried_while_others_are_at_work() -> None:
+def test_after_enough_failures_a_node_gets_no_range_while_others_work() -> None:
     assert is_unfit(1000, ArraySpeed(0.001, 0.001, 4, in_vain=5))
     assert not is_unfit(1000, ArraySpeed(0.001, 0.001, 4, in_vain=4)), "that may be the items"
     assert not is_unfit(1000, ArraySpeed(0.001, 0.001, 0, in_vain=5)), "somebody must do it"

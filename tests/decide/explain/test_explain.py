@@ -34,7 +34,7 @@ def test_every_refusal_has_a_sentence() -> None:
         )
 
 
-def test_who_does_not_wait_is_not_explained() -> None:
+def test_a_task_that_does_not_wait_has_no_explanation() -> None:
     assert scheduler().explain(TaskId("t1"), NOW) is None
 
 
@@ -102,7 +102,7 @@ WOULD_HELP = [
 
 
 @pytest.mark.parametrize(("requirements", "nodes", "sentence"), WOULD_HELP)
-def test_what_would_have_to_change(requirements: dict, nodes: list, sentence: str) -> None:  # type: ignore[type-arg]
+def test_suggested_changes(requirements: dict, nodes: list, sentence: str) -> None:  # type: ignore[type-arg]
     full = [
         node(
             free_node.id,
@@ -157,7 +157,7 @@ def test_a_larger_part_may_be_had_where_a_small_one_is_not_given() -> None:
     ]
 
 
-def test_nothing_that_a_task_asks_for_brings_back_what_is_away_or_not_for_it() -> None:
+def test_no_change_is_suggested_for_devices_that_are_away_or_deny_the_task() -> None:
     devices = [
         gpu(availability=Availability.OUTSIDE_HOURS),
         gpu(deny=frozenset({ALICE})),
@@ -207,7 +207,7 @@ TWO_WALLS = [
 
 
 @pytest.mark.parametrize(("requirements", "sentence"), TWO_WALLS)
-def test_where_two_things_are_in_the_way_the_nearest_nodes_are_told_of(
+def test_of_two_obstacles_the_change_for_the_nearest_nodes_is_suggested(
     requirements: dict,  # type: ignore[type-arg]
     sentence: str,
 ) -> None:
@@ -242,7 +242,7 @@ WALLS_THAT_MEET = [
 
 
 @pytest.mark.parametrize(("requirements", "sentences"), WALLS_THAT_MEET)
-def test_what_is_advised_reckons_with_what_it_costs(
+def test_suggestions_include_the_price(
     requirements: dict,  # type: ignore[type-arg]
     sentences: list[str],
 ) -> None:
@@ -271,7 +271,7 @@ def test_figures_that_are_nearly_the_same_are_told_apart_and_never_rounded_up() 
     assert "15.999 GiB of memory instead of 15.9995 GiB" in change
 
 
-def test_nothing_is_advised_where_nothing_helps() -> None:
+def test_no_change_is_suggested_where_none_helps() -> None:
     assert suggest_changes(task("t1"), [(node("n1", own_tasks_only=True), 1)]) == []
 
 
@@ -282,7 +282,7 @@ def test_more_nodes_are_spoken_of_where_some_take_it_already() -> None:
     ]
 
 
-def test_of_very_many_kinds_some_stand_for_all() -> None:
+def test_a_sample_of_nodes_stands_for_very_many_kinds() -> None:
     kinds = [
         (node(f"n{number}", memory_bytes=16 * GIB, disk_bytes=16 * GIB + number), 1)
         for number in range(10 * MOST_KINDS)
@@ -291,7 +291,7 @@ def test_of_very_many_kinds_some_stand_for_all() -> None:
     assert change == "About 10000 nodes would take it if it requested 8 cores instead of 64."
 
 
-def test_what_suffices_already_needs_no_change() -> None:
+def test_no_change_is_suggested_if_the_task_fits() -> None:
     assert suggest_changes(task("t1"), [(node_with("n1", 1), 1)]) == []
 
 
@@ -358,7 +358,7 @@ def test_room_that_was_free_says_nothing_about_a_line() -> None:
     assert rates.each_seconds("shape", NOW, NOW + 10) is None
 
 
-def test_who_can_not_pay_gets_no_forecast_and_hears_of_every_node() -> None:
+def test_a_task_without_credit_has_no_forecast_and_counts_every_node() -> None:
     pool = scheduler()
     pool.put_node(node("n1", gpu("g1", price_micro_per_hour=MICRO)))
     pool.put_node(node("n2", gpu("g2", availability=Availability.PAUSED)))

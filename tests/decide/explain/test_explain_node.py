@@ -162,7 +162,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
 
 
 @pytest.mark.parametrize(("requirements", "offered", "sentence", "change"), CASES)
-def test_what_is_asked_for_and_what_it_has(
+def test_requirements_are_compared_with_the_offer_of_the_node(
     requirements: dict[str, Any], offered: dict[str, Any], sentence: str, change: str | None
 ) -> None:
     others = {key: value for key, value in offered.items() if key != "devices"}
@@ -175,7 +175,7 @@ def test_what_is_asked_for_and_what_it_has(
 
 
 @pytest.mark.parametrize("availability", list(Availability)[1:])
-def test_what_its_owner_has_said_comes_first(availability: Availability) -> None:
+def test_the_owners_terms_are_the_first_reason(availability: Availability) -> None:
     """However many tasks would not suit anyway."""
     pool, _ = with_node(gpu(availability=availability))
     pool.put_task(task("t1"))
@@ -211,13 +211,13 @@ def test_the_reason_of_most_tasks_comes_first() -> None:
     )
 
 
-def test_nothing_is_promised_that_another_wall_forbids() -> None:
+def test_no_change_is_suggested_that_another_requirement_rules_out() -> None:
     pool, _ = with_node(gpu(price_micro_per_hour=price(0.5)))
     pool.put_task(task("t1", max_price_micro_per_hour=price(0.1), cores=64))
     assert explained(pool).changes == []
 
 
-def test_nothing_waits_and_what_it_does() -> None:
+def test_an_empty_queue_and_running_attempts_are_described() -> None:
     pool = scheduler()
     free_node = node_with("n1", 1)
     pool.put_node(free_node)
@@ -230,7 +230,7 @@ def test_nothing_waits_and_what_it_does() -> None:
     assert explanation.running == 1
 
 
-def test_what_is_the_accounts_own_affair_is_told_as_such() -> None:
+def test_credit_and_quota_reasons_are_attributed_to_the_account() -> None:
     pool, _ = with_node(gpu(price_micro_per_hour=price(1)))
     pool.put_account(AccountShare(ALICE, available_micro=0))
     pool.put_account(AccountShare(BOB, available_micro=10**12, most_running_milli=0))
@@ -244,7 +244,7 @@ def test_a_node_that_is_not_planned_with_is_not_explained() -> None:
     assert scheduler().explain_node(NodeId("n1")) is None
 
 
-def test_of_very_many_lines_some_stand_for_all() -> None:
+def test_a_sample_of_groups_stands_for_very_many() -> None:
     pool, _ = with_node()
     count = 2 * MOST_GROUPS
     for number in range(count):

@@ -57,7 +57,7 @@ def test_a_node_that_only_becomes_busy_or_free_raises_no_doubt() -> None:
     assert counted == 0
 
 
-def test_there_is_more_to_tell_until_all_have_been_told() -> None:
+def test_plans_report_when_all_reasons_were_published() -> None:
     pool = scheduler()
     for number in range(10):
         pool.put_task(task(f"t{number}", memory_bytes=GIB + number))
@@ -97,7 +97,7 @@ def test_a_line_that_an_array_has_left_is_empty() -> None:
     assert pool.plan(NOW + 9, MANY).emptied == (keys[3],)
 
 
-def test_who_asks_for_more_than_the_whole_quota_is_told_that_it_never_starts() -> None:
+def test_a_task_over_the_whole_quota_is_told_that_it_never_starts() -> None:
     pool = scheduler()
     pool.put_account(AccountShare(ALICE, most_running_milli=2000))
     pool.put_node(node_with("n1", 8))
@@ -131,7 +131,7 @@ def test_an_array_that_passes_over_slow_nodes_is_told_so() -> None:
     ]
 
 
-def test_who_stands_behind_such_an_array_gets_the_slow_node() -> None:
+def test_a_task_behind_an_array_that_skips_slow_nodes_gets_the_slow_node() -> None:
     pool = slow_pool()
     pool.put_task(task("other", submitted_at=NOW, expected_seconds=1.0))
     pool.put_task(task("array 2", pending=(ItemRange(0, 3),), submitted_at=NOW + 1))

@@ -36,5 +36,5 @@ def test_the_closest_name_comes_first(pattern: str, first: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["completely different", "*", "||"])
-def test_nothing_is_made_up(pattern: str) -> None:
+def test_unmatched_patterns_suggest_no_model(pattern: str) -> None:
     assert not similar_models(pattern, NODES)

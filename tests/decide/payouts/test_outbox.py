@@ -50,12 +50,12 @@ def test_an_intent_is_signed_and_sent() -> None:
     assert step(unsent, state=TransactionState.SIGNED) == SendVersion(unsent)
 
 
-def test_one_that_was_sent_waits_and_is_sent_again_from_time_to_time() -> None:
+def test_a_sent_transaction_is_sent_again_periodically() -> None:
     assert step(FIRST) == WaitForBlock()
     assert step(FIRST, after_seconds=60) == SendVersion(FIRST)
 
 
-def test_one_that_is_stuck_is_replaced_with_a_higher_fee() -> None:
+def test_a_stuck_transaction_is_replaced_with_a_higher_fee() -> None:
     assert step(FIRST, after_seconds=600) == SignVersion(GasFee(126, 13))
     assert step(FIRST, after_seconds=600, fee=GasFee(900, 1)) == SignVersion(GasFee(900, 13))
 
@@ -79,7 +79,7 @@ def test_a_crash_after_the_broadcast_is_no_second_broadcast_once_it_is_mined() -
     )
 
 
-def test_one_that_the_contract_refused_has_failed() -> None:
+def test_a_reverted_transaction_has_failed() -> None:
     inclusion = Inclusion(99, has_succeeded=False)
     assert step(FIRST, v1=inclusion) == SettleTransaction(TransactionState.FAILED, b"1", 99)
 

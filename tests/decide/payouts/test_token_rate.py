@@ -29,9 +29,7 @@ def test_a_rate_has_whole_numbers_or_is_none(
     st.sampled_from([TokenRate(1, 1), TokenRate(10**12, 1), TokenRate(1, 100)]),
     st.lists(st.integers(0, 10**15), max_size=20),
 )
-def test_what_is_paid_is_never_more_than_what_was_earned(
-    rate: TokenRate, earned: list[int]
-) -> None:
+def test_payments_never_exceed_the_earned_amount(rate: TokenRate, earned: list[int]) -> None:
     """Cumulative amounts: the rest of one epoch is paid in a later one."""
     total, paid_units = 0, 0
     for micro in earned:

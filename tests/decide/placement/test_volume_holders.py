@@ -75,7 +75,7 @@ def test_a_busy_holder_is_not_waited_for() -> None:
     assert placed(holder("n1"), busy, task=mounting(DATA)) == "n1"
 
 
-def test_what_a_node_no_longer_holds_is_forgotten() -> None:
+def test_volumes_that_a_node_no_longer_holds_are_forgotten() -> None:
     pool = scheduler()
     for free_node in (holder("n1"), holder("n2", DATA), holder("n3")):
         pool.put_node(free_node)

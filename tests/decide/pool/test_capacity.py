@@ -57,7 +57,7 @@ def attempt(waiting_task: WaitingTask, found: Fit) -> RunningAttempt:
     )
 
 
-def test_what_is_given_back_is_given_again() -> None:
+def test_returned_capacity_is_assigned_again() -> None:
     pool = capacity(whole_node("n1"))
     first, second = task("t1"), task("t2")
     placement = pool.find(first)
@@ -113,7 +113,7 @@ def test_as_many_refuse_as_there_are(count: int, requirements: dict[str, Any]) -
     assert pool.refusals(task(**requirements)).total() == count
 
 
-def test_what_may_be_used_and_paid() -> None:
+def test_placement_respects_permitted_nodes_and_the_maximum_price() -> None:
     dear = whole_node("dear", gpu("d", price_micro_per_hour=9))
     pool = capacity(dear, whole_node("cheap", gpu("c", price_micro_per_hour=5)))
     assert pool.find(task(), 4) is None
@@ -150,7 +150,7 @@ def test_a_node_that_comes_later_is_also_for_its_owner_alone() -> None:
     assert taken_node(pool, task("a2", account_id=ALICE)) == "mine"
 
 
-def test_who_gets_a_node_of_its_own_later_finds_it_also_with_a_fraction() -> None:
+def test_a_fraction_finds_a_node_that_its_own_account_adds_later() -> None:
     pool = capacity(whole_node("everybodys"))
     first, second = (task(name, account_id=ALICE, device_milli=600) for name in ("a1", "a2"))
     assert taken_node(pool, first) == "everybodys"
@@ -475,7 +475,7 @@ def _check(waiting_task: WaitingTask, placement: Fit, free_node: FreeNode) -> No
     assert placement.price_micro_per_hour == price
 
 
-def test_what_a_node_was_is_forgotten_with_it() -> None:
+def test_profiles_of_a_node_are_dropped_with_it() -> None:
     """One that announces itself again and again as something else does not fill the memory."""
     pool = capacity(whole_node("n1"))
     for number in range(50):
@@ -510,7 +510,7 @@ def test_a_node_that_enters_is_not_compared_with_thousands_of_wants(
     assert all(pool.could_fit(waiting_task) for waiting_task in waiting_tasks)
 
 
-def test_what_a_node_was_is_forgotten_also_by_wants_that_were_out_of_mind() -> None:
+def test_profiles_are_dropped_also_for_forgotten_demands() -> None:
     pool = capacity(whole_node("n1"))
     waiting_tasks = [task(f"t{number}", memory_bytes=GIB + number) for number in range(400)]
     for number in range(2, 22):

@@ -142,7 +142,7 @@ def test_a_model_pattern_matches_any_part_in_any_case(pattern: str) -> None:
         ({"python": ">=3.12"}, {"python": "3.11.2", "more_pythons": ("3.10.4", "3.13.1")}),
     ],
 )
-def test_whom_it_is_for_and_what_runs_it(
+def test_requirements_that_a_node_meets(
     requirements: dict[str, Any], offered: dict[str, Any]
 ) -> None:
     assert isinstance(fit(task(**requirements), node(**offered)), Fit)
@@ -170,18 +170,20 @@ def test_a_node_without_sandbox_serves_its_owner() -> None:
         ({"cores": 1}, cpu(least_milli=500)),
     ],
 )
-def test_what_an_owner_takes(requirements: dict[str, Any], device: FreeDevice) -> None:
+def test_tasks_that_the_owners_terms_permit(
+    requirements: dict[str, Any], device: FreeDevice
+) -> None:
     assert isinstance(fit(task(**requirements), node("n1", device)), Fit)
 
 
 @pytest.mark.parametrize("availability", list(Availability)[1:])
-def test_what_is_away_is_passed_over(availability: Availability) -> None:
+def test_unavailable_devices_are_skipped(availability: Availability) -> None:
     both = node("n1", gpu("g1", availability=availability), gpu("g2", price_micro_per_hour=9))
     placement = fit(task(), both)
     assert isinstance(placement, Fit) and [share.device_id for share in placement.shares] == ["g2"]
 
 
-def test_what_is_taken_of_a_device() -> None:
+def test_shares_of_devices_and_their_prices() -> None:
     whole_fit = fit(task(), node("n1", gpu("g1", price_micro_per_hour=100)))
     half = fit(task(device_milli=500), node("n1", gpu("g1", price_micro_per_hour=100)))
     exact_fit = fit(task(device_milli=500, device_memory_bytes=GIB), node("n1", gpu("g1")))

@@ -59,7 +59,7 @@ def pool_of(*devices: Any, **changes: Any) -> PoolCapacity:
         ({}, {"others_disk_in_memory": True, "account_id": ALICE}, (8, 32, 100)),
     ],
 )
-def test_what_a_task_gets(
+def test_a_gpu_task_gets_its_share_of_the_node(
     requirements: dict[str, Any], changes: dict[str, Any], expected: tuple[int, float, float]
 ) -> None:
     assert taken(pool_of(**changes), **requirements) == pytest.approx(expected, abs=MIB / GIB)
@@ -83,7 +83,7 @@ def test_a_processor_keeps_the_defaults() -> None:
     assert taken(pool_of(cpu("c1"))) == (1, 1, 0.25)
 
 
-def test_what_was_requested_decides_who_may_follow_in_its_line() -> None:
+def test_requested_and_not_granted_amounts_identify_the_task_group() -> None:
     pool = scheduler()
     pool.put_node(node("n1", *FOUR, **TOTALS))
     pool.put_task(task("t1"))

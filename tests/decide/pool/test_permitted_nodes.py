@@ -94,7 +94,7 @@ def test_only_a_node_that_has_changed_is_asked_again(pool: PoolCapacity) -> None
 
 
 @pytest.mark.parametrize("other", [{"end": 2.0}, {"stamp": "later"}, {"is_of_one_task": True}])
-def test_what_may_differ_is_asked_about_every_node(
+def test_every_node_is_asked_again_when_the_request_may_differ(
     pool: PoolCapacity, other: dict[str, object]
 ) -> None:
     ledger = Ledger()

@@ -22,7 +22,7 @@ def suitability(*nodes: FreeNode) -> Suitability:
     return Suitability(capacity)
 
 
-def test_what_is_remembered_is_bounded_however_many_ask_for_what() -> None:
+def test_the_number_of_remembered_demands_is_bounded() -> None:
     suitable = suitability(*(node_with(f"n{number}", 1) for number in range(1200)))
     for number in range(600):
         usable_devices = suitable.devices(task(disk_bytes=2**20 + number))
@@ -30,7 +30,7 @@ def test_what_is_remembered_is_bounded_however_many_ask_for_what() -> None:
     assert suitable.remembered == 512
 
 
-def test_who_asks_again_is_answered_from_memory() -> None:
+def test_a_repeated_demand_is_answered_from_memory() -> None:
     suitable = suitability(node_with("n1", 2))
     first = suitable.devices(task())
     for number in range(500):
@@ -52,7 +52,7 @@ def test_a_node_that_failed_the_task_counts_only_if_there_is_no_other() -> None:
     assert set(suitability(first, other).devices(failed)) == {"n2"}
 
 
-def test_of_one_node_the_same_is_said_as_of_all() -> None:
+def test_one_node_gives_the_same_result_as_all() -> None:
     nodes = [with_cpu(node_with(f"n{n}", n, reliability=n / 10)) for n in range(1, 9)]
     suitable = suitability(*nodes)
     waiting_task = task(device_kind=DeviceKind.GPU, device_count=3, min_reliability=0.5)
@@ -76,9 +76,7 @@ def test_nodes_are_of_one_kind_if_they_differ_in_their_names_only() -> None:
         {"devices": (gpu(), gpu("g2", deny=frozenset({BOB})))},
     ],
 )
-def test_whom_a_node_treats_unlike_others_is_known_as_long_as_one_does(
-    naming: dict[str, Any],
-) -> None:
+def test_named_accounts_are_known_while_a_node_names_them(naming: dict[str, Any]) -> None:
     capacity = PoolCapacity(PLACEMENTS["fragmentation"]())
     capacity.put_node(node_with("n0", 1))
     named_before = capacity.named

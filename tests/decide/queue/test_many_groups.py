@@ -194,7 +194,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_nobody_waits_for_room_that_there_is(seed: int) -> None:
+def test_no_task_waits_while_a_device_fits_it(seed: int) -> None:
     history = History(seed)
     pool = history.pool
     for _ in range(60):

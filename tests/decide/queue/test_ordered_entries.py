@@ -44,7 +44,7 @@ def test_one_with_the_same_place_stands_where_the_first_was() -> None:
     assert row.first() is None
 
 
-def test_what_is_swept_out_is_gone() -> None:
+def test_entries_that_are_filtered_out_are_gone() -> None:
     row = OrderedEntries()
     for number in (3, 1, 4, 1, 5, 9, 2, 6):
         row.add(entry(number, f"t{number}"))

@@ -16,14 +16,16 @@ NEEDS_NO_TRACE = ("random", "more random", "bench")
 
 
 @pytest.mark.parametrize("name", moderate_cases())
-def test_it_decides_as_recorded(pytestconfig: pytest.Config, name: str) -> None:
+def test_decisions_match_the_recording(pytestconfig: pytest.Config, name: str) -> None:
     assert _digest(pytestconfig, name) == RECORDED[name]
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", long_cases())
-def test_it_decides_as_recorded_on_every_trace(pytestconfig: pytest.Config, name: str) -> None:
+def test_decisions_match_the_recording_on_every_trace(
+    pytestconfig: pytest.Config, name: str
+) -> None:
     assert _digest(pytestconfig, name) == RECORDED[name]
 
 
@@ -35,5 +37,5 @@ def _digest(config: pytest.Config, name: str) -> str:
     return case(traces)
 
 
-def test_nothing_is_recorded_that_is_not_compared() -> None:
+def test_every_recording_is_compared() -> None:
     assert RECORDED.keys() == (moderate_cases() | long_cases()).keys()

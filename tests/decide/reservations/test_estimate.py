@@ -44,7 +44,7 @@ def test_free_devices_are_counted_and_priced() -> None:
     assert estimate.forecast is not None and estimate.forecast.start == NOW
 
 
-def test_who_would_wait_is_told_until_when() -> None:
+def test_a_task_that_would_wait_gets_a_start_time() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 1))
     pool.put_task(task("t1"))
@@ -68,7 +68,7 @@ NEVER = [
 
 
 @pytest.mark.parametrize(("requirements", "offered", "refusal"), NEVER)
-def test_what_nobody_could_ever_take_is_said_with_what_would_help(
+def test_a_task_that_no_node_could_run_gets_suggested_changes(
     requirements: dict[str, Any], offered: dict[str, Any], refusal: Refusal
 ) -> None:
     pool = scheduler()
@@ -80,14 +80,14 @@ def test_what_nobody_could_ever_take_is_said_with_what_would_help(
     assert estimate.changes or refusal is Refusal.OWN_TASKS_ONLY
 
 
-def test_what_is_away_may_come_back() -> None:
+def test_unavailable_devices_may_come_back() -> None:
     pool = scheduler()
     pool.put_node(node("n1", gpu(availability=Availability.OUTSIDE_HOURS)))
     estimate = asked(pool)
     assert (estimate.starts_now, estimate.can_run) == (False, True) and estimate.forecast is None
 
 
-def test_nobody_is_there() -> None:
+def test_a_pool_without_nodes_is_reported() -> None:
     estimate = asked(scheduler())
     assert not estimate.can_run and "potluck provide" in estimate.sentence
 
@@ -112,7 +112,7 @@ def test_a_quota_is_told() -> None:
     assert not too_large.can_run and "larger quota" in too_large.sentence
 
 
-def test_what_is_kept_for_others_is_not_promised() -> None:
+def test_reserved_devices_are_not_promised() -> None:
     """Somebody has waited long for both devices, and one of them is in use."""
     pool = told("fcfs", [node_with("n1", 2)], 0, [task("t1", run_seconds=500.0)])
     (busy,) = pool.plan(NOW, MANY).assignments

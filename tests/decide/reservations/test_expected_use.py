@@ -15,7 +15,7 @@ from tests.decide.schedulers import NOW, node_with, running, scheduler
 HOUR = 3600.0
 
 
-def test_who_had_a_second_in_the_morning_goes_before_who_had_hours() -> None:
+def test_an_account_that_used_little_precedes_one_that_used_hours() -> None:
     """Alice wants nothing for hours after it, so that nobody looks at what she had."""
     pool = scheduler("fair")
     for account_id in (ALICE, BOB):

@@ -81,7 +81,7 @@ def test_a_large_task_is_not_overtaken_for_ever(order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["fair", "shortest"])
-def test_what_wants_all_cores_is_not_overtaken_by_what_wants_gpus(order: str) -> None:
+def test_a_task_for_all_cores_is_not_overtaken_by_gpu_tasks(order: str) -> None:
     clock = Clock(order, 4)
     stream(clock, 200.0, interval=10.0, takes=50.0, cores=16)
     cores = builders.task(
@@ -110,7 +110,7 @@ def test_kept_gpus_keep_nobody_from_the_cores() -> None:
 
 
 @pytest.mark.parametrize("order", ["fcfs", "fair", "priority", "shortest"])
-def test_who_asks_for_what_nobody_has_takes_no_place(order: str) -> None:
+def test_an_unplaceable_task_takes_no_reservation(order: str) -> None:
     """More of them than are laid out at a time, older and with a higher priority."""
     clock = Clock(order, 4)
     settings = ReserveSettings(100.0, PROMISE, 1.0, most=16)
@@ -150,7 +150,7 @@ def test_one_account_does_not_take_all_places() -> None:
     assert "reserved for it" in explanation.forecast.basis
 
 
-def test_nothing_is_kept_on_a_node_that_failed_the_task() -> None:
+def test_a_node_that_failed_the_task_is_not_reserved_for_it() -> None:
     """The node that failed it is free sooner, and is not let stand idle."""
     clock = Clock("fair")
     for name, takes in (("n1", 500.0), ("n0", 100.0)):
@@ -179,7 +179,7 @@ def test_without_reservations_it_would_be() -> None:
     assert "large" not in clock.starts
 
 
-def test_what_ends_in_time_goes_before_and_what_does_not_waits() -> None:
+def test_a_task_that_ends_before_the_reservation_goes_first() -> None:
     """Two devices, one of them busy for 500 s: who wants both gets them then, and no later."""
     clock = Clock("fcfs", 2)
     clock.submit(task("busy", submitted_at=clock.now, expected_seconds=500.0))
@@ -198,7 +198,7 @@ def test_what_ends_in_time_goes_before_and_what_does_not_waits() -> None:
     assert clock.starts[TaskId("long")] > clock.starts[TaskId("both")]
 
 
-def test_who_waits_for_kept_devices_is_told_so() -> None:
+def test_a_task_that_waits_for_reserved_devices_gets_that_reason() -> None:
     clock = Clock("fcfs", 2)
     clock.submit(task("busy", submitted_at=clock.now, expected_seconds=500.0))
     clock.run(10.0)
@@ -275,7 +275,7 @@ def test_a_wrong_estimate_is_not_believed_for_ever() -> None:
     assert "next" in clock.starts
 
 
-def test_who_comes_after_one_that_was_started_as_promised_is_told_why_it_waits() -> None:
+def test_a_task_behind_a_reserved_start_gets_its_reason() -> None:
     clock = Clock("shortest", 1)
     clock.submit(task("busy", submitted_at=clock.now, expected_seconds=0.9 * PROMISE))
     clock.run(10.0)

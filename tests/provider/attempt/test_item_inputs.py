@@ -58,7 +58,7 @@ async def test_each_item_sees_its_own_and_no_other_ones(driver: Driver, tmp_path
     ]
 
 
-async def test_of_a_command_all_words_are_the_items(driver: Driver, tmp_path: Path) -> None:
+async def test_arguments_of_a_command_come_from_the_item(driver: Driver, tmp_path: Path) -> None:
     item_run = Ran(driver, tmp_path)
     item_inputs = [ItemInputs(arguments=("/bin/echo", "hello", name)) for name in ("Ada", "Grace")]
     spec = CommandSpec(("/bin/echo", "nobody"), inputs=packed(item_inputs))

@@ -216,7 +216,7 @@ async def test_output_of_items_is_truncated_and_fails_none(driver: Driver, tmp_p
     assert len(text) < 65_536 + 1000
 
 
-async def test_what_interferes_is_blamed_and_the_rest_goes_on(
+async def test_an_item_that_interferes_with_its_runner_fails_alone(
     driver: Driver, tmp_path: Path
 ) -> None:
     """An item that speaks for the one that runs it harms its own task, and nobody else."""
@@ -399,7 +399,7 @@ for _ in range(1200 if item in (0, 2) else 0):
 """
 
 
-async def test_what_is_too_deep_to_be_cleared_away_fails_no_other_item(tmp_path: Path) -> None:
+async def test_a_tree_too_deep_to_remove_fails_no_other_item(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     await driver.probe()
     item_run = Ran(driver, tmp_path)

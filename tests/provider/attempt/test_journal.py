@@ -118,7 +118,7 @@ def test_a_flipped_bit_is_not_read_as_a_record(tmp_path: Path) -> None:
     assert list(reopened(tmp_path)) == [first.attempt_id]
 
 
-def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_journal_does_not_grow_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "_REWRITE_FROM_RECORDS", 20)
     journal = Journal.open(tmp_path)
     stays, task = a_lease()

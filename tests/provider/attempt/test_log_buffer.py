@@ -125,7 +125,7 @@ def test_pieces_behind_a_damaged_one_do_not_come_back(tmp_path: Path) -> None:
     assert pieces_of(LogSpool.open(tmp_path, ATTEMPT)) == [("stdout", b"one"), ("stdout", b"new")]
 
 
-def test_what_is_discarded_is_gone_and_takes_no_more(tmp_path: Path) -> None:
+def test_a_discarded_spool_is_removed_and_takes_no_more(tmp_path: Path) -> None:
     spool = LogSpool.open(tmp_path, ATTEMPT)
     spool.append(PackedLogPiece("stdout", b"one"))
     spool.discard()

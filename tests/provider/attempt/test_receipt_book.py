@@ -71,7 +71,7 @@ def test_receipts_are_signed_and_chained(tmp_path: Path) -> None:
         assert is_signed_by(KEY.address, receipt_digest(receipt.receipt), receipt.node_signature)
 
 
-def test_what_is_not_on_the_disk_is_not_sent(tmp_path: Path) -> None:
+def test_receipts_are_sent_only_after_they_are_on_disk(tmp_path: Path) -> None:
     """Or a power cut could make the node forget what the server knows, and fork its chain."""
     book = opened(tmp_path)
     book.sign([claim(1)])

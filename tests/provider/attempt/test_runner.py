@@ -174,7 +174,7 @@ async def test_refused_kinds_are_declined_before_any_work(tmp_path: Path) -> Non
     assert desk.events == []
 
 
-async def test_what_has_ended_before_keeps_its_own_end(tmp_path: Path) -> None:
+async def test_a_recall_does_not_change_an_end_that_came_before(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     desk = Desk(tmp_path, driver)
     async with desk.running(a_grant("raise SystemExit(3)")) as run:
@@ -263,7 +263,7 @@ async def test_a_hanging_driver_does_not_block_cancellation(tmp_path: Path) -> N
         assert (await run).reason is EndReason.COMPLETED
 
 
-async def test_what_no_driver_has_to_be_asked_for_is_shown_without_a_thread() -> None:
+async def test_devices_without_a_driver_are_exposed_without_a_thread() -> None:
     looked_in: list[threading.Thread] = []
 
     def look(granted: Sequence[GrantedDevice]) -> Exposed:
@@ -376,7 +376,9 @@ async def test_new_files_are_kept_on_request_and_the_others_are_named(
         )
 
 
-async def test_of_an_array_one_line_names_what_was_not_kept(driver: Driver, tmp_path: Path) -> None:
+async def test_one_log_line_names_the_files_that_an_array_did_not_keep(
+    driver: Driver, tmp_path: Path
+) -> None:
     desk = Desk(tmp_path, driver)
     async with desk.running(a_grant(MAKES_FILES, items=range(3))) as run:
         assert (await run).reason is EndReason.COMPLETED

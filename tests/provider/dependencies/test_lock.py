@@ -47,7 +47,7 @@ def test_another_lock_python_or_platform_is_another_environment() -> None:
     assert len(set(others)) == 4
 
 
-def test_what_is_not_marked_complete_is_not_on_the_shelf(tmp_path: Path) -> None:
+def test_an_environment_without_its_completion_mark_is_not_found(tmp_path: Path) -> None:
     cache = EnvironmentCache(tmp_path)
     staged = tmp_path / "stage"
     (staged / "environment").mkdir(parents=True)

@@ -100,7 +100,7 @@ async def test_an_account_id_names_no_path(kitchen: Kitchen) -> None:
     assert not list(kitchen.directory.parent.rglob("escape"))
 
 
-async def test_what_many_ask_for_at_once_is_done_once(kitchen: Kitchen) -> None:
+async def test_concurrent_preparations_of_one_environment_share_the_work(kitchen: Kitchen) -> None:
     preparations = [kitchen.prepare("kind", name=f"attempt_{number}") for number in range(4)]
     environments = await asyncio.gather(*preparations)
     assert len({environment.mounts[0].source for environment in environments}) == 1
@@ -211,7 +211,7 @@ async def test_a_disk_that_fills_meanwhile_ends_the_installation(
         await task
 
 
-async def test_what_nobody_uses_goes_when_the_disk_is_almost_full(
+async def test_unused_environments_are_removed_when_the_disk_is_almost_full(
     kitchen: Kitchen, index: LoopbackIndex, free_bytes: Callable[[int], None]
 ) -> None:
     index.add("other", *wheel("other", {"other.py": b""}))

@@ -88,7 +88,7 @@ async def test_the_nodes_own_python_is_preferred(mirror: Mirror) -> None:
     assert mirror.fetched() == 0
 
 
-async def test_nothing_is_fetched_unless_the_owner_allows_it(mirror: Mirror) -> None:
+async def test_pythons_are_fetched_only_if_the_owner_allows_it(mirror: Mirror) -> None:
     mirror.is_allowed = False
     with pytest.raises(PrepareFailed, match=f"requires Python {_LATER}, but the sandbox"):
         await mirror.prepare()

@@ -43,7 +43,9 @@ def test_everything_is_ours_readable_and_unchangeable_for_others(tmp_path: Path)
         lambda path: (path.touch(), path.chmod(0o2755)),
     ],
 )
-def test_what_could_reach_outside_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_entries_that_could_reach_outside_are_refused(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     make(tmp_path / "odd")
     with pytest.raises(PrepareFailed, match="The environment contains 'odd'"):
         seal(tmp_path, PYTHON)

@@ -37,7 +37,7 @@ async def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_is_missing(
     assert f"({missing:,} bytes of the installer's output omitted)".encode() in remarks
 
 
-async def test_what_just_does_not_fit_is_not_told_twice() -> None:
+async def test_output_just_over_the_limit_is_not_repeated() -> None:
     output = b"x" * (LIVE_BYTES + 10)
     remarks = b"".join(await remarks_of(output))
     assert remarks.count(b"x") == len(output)

@@ -131,7 +131,7 @@ def test_the_processor_is_described_and_looked_at() -> None:
     assert sample.memory_used_bytes is not None and sample.memory_used_bytes > 2**20
 
 
-def test_what_the_opencl_child_prints_is_read_and_nonsense_is_not() -> None:
+def test_output_of_the_opencl_child_is_parsed_or_refused() -> None:
     assert opencl.parse(msgspec.json.encode([POCL]).decode()).devices == (POCL,)
     assert opencl.parse("[]").outcome is RouteOutcome.NOTHING
     for nonsense in ("Segmentation fault", "", "\ud800"):

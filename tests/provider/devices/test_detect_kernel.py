@@ -106,7 +106,7 @@ def test_without_the_compute_driver_only_opencl_reaches_it(tmp_path: Path) -> No
     assert Amd(tmp_path).look().samples[stable_uuid(device)].pids is None
 
 
-def test_what_the_kernel_can_not_mean_is_not_said(tmp_path: Path) -> None:
+def test_impossible_readings_of_the_kernel_are_ignored(tmp_path: Path) -> None:
     place = radeon(tmp_path)
     nonsense = {
         "gpu_busy_percent": "900",

@@ -276,7 +276,7 @@ def specification(kind: str, *names: str, node: str = "/dev/nvidia0") -> dict[st
 
 
 @pytest.mark.parametrize("name", ["GPU-1", "0"], ids=["by its uuid", "by its node"])
-def test_what_is_described_for_containers_is_preferred(nvidia: Rig, name: str) -> None:
+def test_container_device_interface_files_are_preferred(nvidia: Rig, name: str) -> None:
     nvidia.describe("nvidia.json", specification("nvidia.com/gpu", "all", name))
     exposed = nvidia.expose("GPU-1")
     shown_nodes = {node.target: str(node.source) for node in exposed.device_nodes}

@@ -33,7 +33,9 @@ FREE, MEMORY = 100 * GIB, 10 * GIB
         (UNSAFE, NodeLimits(), OfferedDisk(50 * GIB)),  # no others
     ],
 )
-def test_what_is_offered(report: SandboxReport, limits: NodeLimits, offered: OfferedDisk) -> None:
+def test_offered_disk_sizes(
+    report: SandboxReport, limits: NodeLimits, offered: OfferedDisk
+) -> None:
     assert offer_disk(limits, report, FREE, MEMORY) == offered
 
 

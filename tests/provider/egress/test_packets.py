@@ -64,11 +64,11 @@ def test_a_public_address_is_reached(protocol: int) -> None:
         b"",
     ],
 )
-def test_nothing_else_leaves(frame: bytes) -> None:
+def test_other_packets_are_dropped(frame: bytes) -> None:
     assert not a_check().may_leave(frame)
 
 
-def test_nothing_leaves_before_the_own_addresses_are_known() -> None:
+def test_packets_are_dropped_until_the_own_addresses_are_known() -> None:
     check = PacketCheck()
     assert not check.may_leave(a_frame())
     check.set_own([])
@@ -107,7 +107,7 @@ def test_a_query_is_answered_with_addresses() -> None:
     assert len(write_answer(query, NO_ERROR, [IPv4Address(PUBLIC)] * 100)) <= 512
 
 
-def test_there_are_no_addresses_of_ipv6() -> None:
+def test_ipv6_queries_get_an_empty_answer() -> None:
     query = read_query(a_query("example.org", AAAA))
     assert query is not None
     assert write_answer(query, NO_ERROR, [IPv4Address(PUBLIC)])[6:8] == b"\0\0"

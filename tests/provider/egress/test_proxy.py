@@ -127,7 +127,7 @@ async def test_another_port_is_refused_and_never_asked(tmp_path: Path, line: str
         (b"a" * 20_000, 431),
     ],
 )
-async def test_what_is_not_for_the_index_gets_an_answer(
+async def test_requests_for_other_hosts_get_an_error_response(
     tmp_path: Path, head: bytes, status: int
 ) -> None:
     async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path) as ask:

@@ -115,7 +115,7 @@ def run(
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_nothing_but_public_hosts_is_reached(
+def test_only_public_hosts_are_reachable(
     driver: str, directory: Path, request: pytest.FixtureRequest
 ) -> None:
     assert spellings() >= 100

@@ -45,7 +45,9 @@ async def test_a_blob_is_fetched_once_and_is_read_only(server: FakeServer, tmp_p
     assert (third_hold.fetched_bytes, server.files.asked) == (0, [""])
 
 
-async def test_it_goes_on_where_the_line_was_cut(server: FakeServer, tmp_path: Path) -> None:
+async def test_a_download_resumes_after_a_cut_connection(
+    server: FakeServer, tmp_path: Path
+) -> None:
     ref = blob(server, DATA)
     server.files.cuts = [1000, 500]
     async with courier_to(server) as courier:
@@ -55,7 +57,7 @@ async def test_it_goes_on_where_the_line_was_cut(server: FakeServer, tmp_path: P
 
 
 @pytest.mark.parametrize("ignores_ranges", [True, False])
-async def test_it_goes_on_where_an_earlier_life_was_killed(
+async def test_a_download_resumes_after_the_provider_was_killed(
     server: FakeServer, tmp_path: Path, ignores_ranges: bool
 ) -> None:
     ref = blob(server, DATA)
@@ -70,7 +72,9 @@ async def test_it_goes_on_where_an_earlier_life_was_killed(
     assert [path.name for path in path.parent.iterdir()] == [ref.sha256]
 
 
-async def test_it_is_fetched_from_where_the_server_says(server: FakeServer, tmp_path: Path) -> None:
+async def test_a_download_follows_the_location_that_the_server_names(
+    server: FakeServer, tmp_path: Path
+) -> None:
     ref = blob(server, DATA)
     server.files.elsewhere = f"{server.url}/elsewhere/{ref.sha256}?signature=a%2Fb"
     async with courier_to(server) as courier:
@@ -81,7 +85,7 @@ async def test_it_is_fetched_from_where_the_server_says(server: FakeServer, tmp_
             await anext(courier.fetch(ref, 0))
 
 
-async def test_what_is_damaged_is_fetched_anew_and_at_last_refused(
+async def test_a_damaged_download_is_repeated_and_finally_refused(
     server: FakeServer, tmp_path: Path
 ) -> None:
     ref, cache = blob(server, DATA), FileCache(tmp_path, 10**6)
@@ -122,7 +126,7 @@ async def test_the_longest_unused_makes_room_and_what_is_in_use_stays(
             await cache.hold("d", "account", [blob(server, bytes(1001))], courier)
 
 
-async def test_what_is_held_while_room_is_made_stays(
+async def test_a_held_file_survives_making_room(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept_ref, other = blob(server, bytes(400)), blob(server, bytes(700))
@@ -165,9 +169,7 @@ async def test_two_accounts_share_nothing(server: FakeServer, tmp_path: Path) ->
     assert other.fetched_bytes == len(DATA)
 
 
-async def test_what_the_server_does_not_give_is_not_waited_for(
-    server: FakeServer, tmp_path: Path
-) -> None:
+async def test_a_refused_download_is_not_retried(server: FakeServer, tmp_path: Path) -> None:
     async with courier_to(server) as courier:
         with pytest.raises(NotFound):
             await FileCache(tmp_path, 10**6).hold(

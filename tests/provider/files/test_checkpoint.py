@@ -48,7 +48,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     it.close()
 
 
-async def test_what_is_plain_is_kept(kept: Kept) -> None:
+async def test_plain_files_are_kept(kept: Kept) -> None:
     (kept.here / "state").write_text("so far")
     assert await kept.text() == ""
     assert len(kept.freight.outbox) == 1

@@ -80,7 +80,9 @@ def test_an_archive_is_unpacked_as_it_was(tmp_path: Path, work: WorkDirectory) -
     assert abs((work_path / "run.sh").stat().st_mtime - (tmp_path / "member").stat().st_mtime) < 60
 
 
-def test_what_is_packed_is_unpacked_again(tmp_path: Path, work: WorkDirectory) -> None:
+def test_a_packed_directory_unpacks_to_the_same_content(
+    tmp_path: Path, work: WorkDirectory
+) -> None:
     work_path = tmp_path / "work"
     (work_path / "checkpoint/deep/empty").mkdir(parents=True)
     (work_path / "checkpoint/state").write_bytes(b"s" * 1_000_000)
@@ -231,7 +233,7 @@ def test_files_without_room_are_left_out_and_reported(
     assert outbox.parcels == []
 
 
-def test_there_is_an_end_to_files(
+def test_the_number_of_output_files_is_bounded(
     tmp_path: Path, work: WorkDirectory, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MOST_OUTPUT_FILES >= 10_000

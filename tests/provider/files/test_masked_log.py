@@ -96,9 +96,7 @@ def test_secrets_that_repeat_themselves_are_looked_for_quickly() -> None:
     st.lists(st.text("ab", min_size=6, max_size=12), min_size=1, max_size=4),
     st.text("ab", max_size=40),
 )
-def test_what_may_be_the_beginning_of_a_secret_is_not_settled(
-    secrets: list[str], said: str
-) -> None:
+def test_a_possible_start_of_a_secret_is_held_back(secrets: list[str], said: str) -> None:
     prefixes = [secret[:size] for secret in secrets for size in range(len(secret))]
     longest = max(len(prefix) for prefix in prefixes if said.endswith(prefix))
     unsettled = len(said) - Mask(secrets).settled(said.encode())

@@ -73,7 +73,7 @@ def test_new_and_changed_files_that_match_are_kept(tmp_path: Path) -> None:
     assert (kept_files, messages, lost_text) == (dict.fromkeys(names, b"after!"), [], "")
 
 
-def test_what_is_not_kept_is_named(tmp_path: Path) -> None:
+def test_files_that_are_not_kept_are_named(tmp_path: Path) -> None:
     kept_files, _, lost_text = run(tmp_path, [])
     assert kept_files == {}
     assert lost_text == (

@@ -45,7 +45,7 @@ def test_a_torn_index_says_what_is_whole(tmp_path: Path) -> None:
     assert Outbox.open(tmp_path, ATTEMPT).parcels == [first]
 
 
-def test_nothing_is_made_for_an_attempt_that_leaves_nothing(tmp_path: Path) -> None:
+def test_an_attempt_without_output_makes_no_outbox(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
     assert outbox.keep_value(b"small").data == b"small"
     outbox.sync()
@@ -53,7 +53,9 @@ def test_nothing_is_made_for_an_attempt_that_leaves_nothing(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_shipped_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_space_of_uploaded_outputs_is_freed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(outboxes, "_GIVEN_BACK_BYTES", 100_000)
     outbox, content = Outbox.open(tmp_path, ATTEMPT), tmp_path / "outbox" / ATTEMPT / "content"
     outbox.add(OutputRole.OUTPUT, "first", [bytes(100_000)])
@@ -106,7 +108,7 @@ async def test_a_sender_is_woken(tmp_path: Path) -> None:
     outbox.discard()
 
 
-def test_nothing_is_written_to_one_that_is_closed(tmp_path: Path) -> None:
+def test_a_closed_outbox_accepts_no_writes(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
 
     def closing() -> Iterator[bytes]:

@@ -132,7 +132,7 @@ async def test_an_upload_that_the_server_forgot_is_begun_anew(
     assert server.files.added == {"large": LARGE}
 
 
-async def test_what_the_server_does_not_take_is_left_out_and_said(
+async def test_outputs_that_the_server_refuses_are_left_out_and_named(
     server: FakeServer, tmp_path: Path
 ) -> None:
     server.files.refusal = QuotaExceeded("The account has all that it may have.")

@@ -228,7 +228,7 @@ async def test_code_is_passed_on_piece_by_piece(walled: Shop, tmp_path: Path) ->
     assert peak_bytes < size / 2
 
 
-async def test_what_it_prints_and_leaves_is_its_own(walled: Shop) -> None:
+async def test_output_and_files_belong_to_the_call_that_made_them(walled: Shop) -> None:
     printed = await walled.run(call_of(behave, "print"))
     result = await walled.run(call_of(behave, "file"))
     plain = await walled.run(call_of(behave, "nothing"))
@@ -246,7 +246,7 @@ def speaks_late() -> None:
     threading.Timer(0.2, print, ["much too late"]).start()
 
 
-async def test_what_is_said_after_the_end_is_nobodys(walled: Shop) -> None:
+async def test_output_after_the_end_is_discarded(walled: Shop) -> None:
     await walled.run(call_of(speaks_late))
     piece_count = walled.logs[-1].pieces
     await asyncio.sleep(0.5)
@@ -393,7 +393,7 @@ def wait_a_little(item: int) -> int:
     return item
 
 
-async def test_what_is_done_is_told_while_an_item_takes_long(walled: Shop) -> None:
+async def test_finished_items_are_reported_while_another_item_runs(walled: Shop) -> None:
     """Also by an interpreter that has served a single call before."""
     await walled.run(call_of(wait_a_little, 1))
     running = asyncio.create_task(walled.run(items_of(wait_a_little, range(100))))
@@ -466,7 +466,9 @@ async def test_a_run_that_continues_after_its_end_is_killed_and_not_charged(
     await shop.pool.close()
 
 
-async def test_one_that_has_served_enough_goes(bwrap: Driver, tmp_path: Path) -> None:
+async def test_an_interpreter_is_replaced_after_its_maximum_of_calls(
+    bwrap: Driver, tmp_path: Path
+) -> None:
     shop = Shop(bwrap, tmp_path, WarmSettings(most_items=2))
 
     calls = [(await shop.run(call_of(count))).value[1] for _ in range(3)]
@@ -512,7 +514,7 @@ async def test_idle_ones_go_with_their_device(walled: Shop, event: Any) -> None:
     assert walled.pool.now() == ()
 
 
-async def test_one_that_is_called_back_ends_as_that(walled: Shop) -> None:
+async def test_a_recalled_call_ends_with_the_reason_of_the_recall(walled: Shop) -> None:
     running = asyncio.create_task(walled.run(call_of(behave, "sleep")))
     await _until(lambda: bool(walled.told))
     walled.recall.ask(EndReason.RECLAIMED, 5.0)
@@ -551,7 +553,7 @@ async def test_files_are_taken_once_if_it_is_called_back_meanwhile(
         assert hashlib.sha256(content).hexdigest() == parcel.blob.sha256
 
 
-async def test_one_that_is_stopped_leaves_nothing(walled: Shop) -> None:
+async def test_a_cancelled_call_leaves_no_process(walled: Shop) -> None:
     running = asyncio.create_task(walled.run(call_of(behave, "sleep")))
     await _until(lambda: bool(walled.told))
     running.cancel()

@@ -154,7 +154,7 @@ def hundred_kilobytes(_: int) -> bytes:
     return bytes(100_000)
 
 
-async def test_what_the_server_does_not_take_waits_inside(
+async def test_unsent_results_wait_inside_the_sandbox(
     walled: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not in the node's memory."""

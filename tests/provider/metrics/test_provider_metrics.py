@@ -132,7 +132,7 @@ async def test_starts_are_timed_by_driver(
     assert value("potluck_provider_sandbox_failures_total", driver="bwrap") == failures
 
 
-async def test_it_listens_on_loopback_and_answers_to_local_names_only(
+async def test_metrics_are_served_on_loopback_under_local_names_only(
     metrics: ProviderMetrics,
 ) -> None:
     port = free_port()

@@ -46,7 +46,9 @@ WHEN_IDLE = DeviceTerms(idle_minutes=10)
         (DeviceTerms(), replace(NOON, has_terms=False), Availability.PAUSED),
     ],
 )
-def test_what_holds(terms: DeviceTerms, moment: Moment, expected: Availability) -> None:
+def test_availability_follows_the_terms(
+    terms: DeviceTerms, moment: Moment, expected: Availability
+) -> None:
     verdict = availability(terms, moment)
     assert verdict.availability is expected
     assert bool(verdict.why) is (expected is not Availability.AVAILABLE)

@@ -46,7 +46,7 @@ def at(day: str, clock: str) -> datetime:
         ("", [("mon", "00:00"), ("sun", "23:59")], []),
     ],
 )
-def test_it_is_open_when_it_says_so(
+def test_hours_are_open_as_written(
     text: str, opened: list[tuple[str, str]], closed: list[tuple[str, str]]
 ) -> None:
     week = parse_hours(text)

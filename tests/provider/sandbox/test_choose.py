@@ -65,7 +65,9 @@ def test_an_interpreter_that_does_not_start_is_no_sandbox(tmp_path: Path) -> Non
         ("bwrap: something else", {}, "bwrap --ro-bind / /"),
     ],
 )
-def test_what_forbids_it_is_recognised(message: str, settings: dict[Path, str], helps: str) -> None:
+def test_known_causes_of_a_failing_sandbox_are_diagnosed(
+    message: str, settings: dict[Path, str], helps: str
+) -> None:
     assert helps in diagnose.explain(message, is_root=False, settings=settings).hint
 
 

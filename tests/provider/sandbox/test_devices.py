@@ -75,7 +75,7 @@ def test_a_node_that_is_gone_fails_the_sandbox_and_not_the_task(host: Host) -> N
     assert "/dev/nvidia77" in result.ended.detail
 
 
-def test_what_drivers_tell_in_proc_is_told_of_granted_devices_alone(host: Host) -> None:
+def test_driver_entries_in_proc_are_limited_to_granted_devices(host: Host) -> None:
     source = (
         "import os\nfor place, _, names in os.walk('/proc/driver'): print(place, names)\n"
         "open('/proc/driver/more', 'w')"

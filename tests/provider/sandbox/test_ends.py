@@ -62,7 +62,7 @@ def test_streams_stay_apart_and_bytes_stay_bytes(host: Host) -> None:
     assert result.ended.log_bytes == 256_002
 
 
-def test_there_is_nothing_to_read_and_no_other_file_open(host: Host) -> None:
+def test_stdin_is_empty_and_no_other_descriptor_is_open(host: Host) -> None:
     result = host.python("import os, sys; print(sys.stdin.read(), os.listdir('/proc/self/fd'))")
     assert result.stdout == b" ['0', '1', '2', '3']\n"  # the last is the listing itself
 

@@ -19,7 +19,7 @@ while not os.path.exists({SEEN!r}):
 """
 
 
-def test_what_is_brought_belongs_to_the_task_and_what_it_leaves_is_found(any_host: Host) -> None:
+def test_inputs_belong_to_the_task_and_outputs_are_found(any_host: Host) -> None:
     result = _run(any_host, DOUBLES, brings={"given": b"ab"})
     assert result.ended is not None
     assert result.ended.reason is EndReason.COMPLETED, result.stderr
@@ -31,16 +31,14 @@ def test_what_is_brought_belongs_to_the_task_and_what_it_leaves_is_found(any_hos
     ("end", "reason"),
     [("raise SystemExit(3)", EndReason.EXIT_STATUS), ("time.sleep(60)", EndReason.TIME_LIMIT)],
 )
-def test_what_a_run_leaves_is_found_also_if_it_failed(
-    any_host: Host, end: str, reason: EndReason
-) -> None:
+def test_outputs_of_a_failed_run_are_found(any_host: Host, end: str, reason: EndReason) -> None:
     source = f"import time; open('made', 'w').write('half'); {end}"
     result = _run(any_host, source, brings={}, seconds=1.0)
     assert result.ended is not None and result.ended.reason is reason
     assert result.left == {"made": b"half"}
 
 
-def test_what_can_not_be_brought_ends_the_run_before_it_begins(any_host: Host) -> None:
+def test_a_failing_input_ends_the_run_before_it_starts(any_host: Host) -> None:
     result = _run(any_host, "print('ran')", brings={"refused": b"it is no archive"})
     assert result.ended is not None
     assert (result.ended.reason, result.ended.detail) == (
@@ -50,7 +48,7 @@ def test_what_can_not_be_brought_ends_the_run_before_it_begins(any_host: Host) -
     assert (result.started, result.stdout, result.left) == (0, b"", {})
 
 
-def test_nobody_who_wants_the_device_back_waits_for_large_inputs(any_host: Host) -> None:
+def test_a_recall_does_not_wait_for_large_inputs(any_host: Host) -> None:
     began = time.monotonic()
     result = any_host.ask(Request(_confined("print('ran')"), brings={}, hangs=True))
     assert result.ended is not None and result.ended.reason is EndReason.RECLAIMED

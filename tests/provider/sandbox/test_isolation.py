@@ -270,7 +270,7 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', {listener.getsockname()[1
     assert result.stdout.decode().splitlines() == ["['lo']", "[]", "refused", "refused"]
 
 
-def test_nobody_in_particular_with_no_capability(host: Host, is_root: bool) -> None:
+def test_a_run_has_an_unprivileged_user_without_capabilities(host: Host, is_root: bool) -> None:
     source = """
 import os, pwd
 print(os.getresuid(), os.getgroups(), pwd.getpwuid(os.getuid()).pw_name)

@@ -43,13 +43,15 @@ def test_files_count_by_their_blocks_and_their_names(work: Path) -> None:
     assert MIB + 100 * 1024 <= directory_bytes(work) < 2 * MIB
 
 
-def test_what_a_link_leads_to_does_not_count(work: Path, tmp_path: Path) -> None:
+def test_targets_of_links_are_not_counted(work: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(bytes(MIB))
     (work / "link").symlink_to(tmp_path)
     assert directory_bytes(work) < MIB
 
 
-def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measuring_a_large_directory_blocks_nothing(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looking_threads: list[threading.Thread] = []
     may_end = threading.Event()
 
@@ -69,12 +71,12 @@ def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("levels", "name"), [(1_600, "d"), (30, "n" * 200)])
-def test_nothing_is_hidden_by_depth(work: Path, levels: int, name: str) -> None:
+def test_deep_trees_count_as_too_large(work: Path, levels: int, name: str) -> None:
     dig(work, levels, name)
     assert directory_bytes(work) > 2**60
 
 
-def test_what_is_shut_counts_as_too_much(work: Path) -> None:
+def test_unreadable_directories_count_as_too_large(work: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("nothing is shut for root")
     (work / "shut").mkdir(mode=0)

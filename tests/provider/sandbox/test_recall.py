@@ -42,7 +42,7 @@ def test_every_process_is_asked_and_may_finish(any_host: Host) -> None:
     assert _descendants(any_host.process.pid) == []
 
 
-def test_who_does_not_listen_is_killed_when_the_grace_is_over(any_host: Host) -> None:
+def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(any_host: Host) -> None:
     result = _recalled(any_host, DEAF, 0.3)
     assert result.ended is not None
     assert result.ended.reason is EndReason.RECLAIMED
@@ -51,7 +51,7 @@ def test_who_does_not_listen_is_killed_when_the_grace_is_over(any_host: Host) ->
     assert groups(any_host.state_directory) == []
 
 
-def test_who_has_nothing_to_say_ends_at_once(any_host: Host) -> None:
+def test_a_process_without_a_handler_ends_immediately(any_host: Host) -> None:
     result = _recalled(any_host, RUDE, 10.0)
     assert result.ended is not None
     assert result.ended.reason is EndReason.RECLAIMED
@@ -65,7 +65,7 @@ def test_a_second_wish_brings_the_end_nearer_and_keeps_the_reason(any_host: Host
     assert result.ended.run_seconds < 5
 
 
-def test_what_was_called_back_before_never_begins(any_host: Host) -> None:
+def test_a_run_recalled_before_its_start_never_starts(any_host: Host) -> None:
     confined = confinement(command=(PYTHON, "-I", "-c", RUDE))
     result = any_host.ask(Request(confined, is_recalled_before=True))
     assert result.ended is not None

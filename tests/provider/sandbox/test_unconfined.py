@@ -29,7 +29,7 @@ def open_host() -> Iterator[Host]:
         yield host
 
 
-async def test_nobody_waits_while_what_is_left_is_removed(
+async def test_removing_leftovers_blocks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed_by: dict[str, threading.Thread] = {}
@@ -55,7 +55,7 @@ def test_the_report_claims_nothing(open_host: Host) -> None:
     assert {report.network, report.syscalls, report.user, report.cpu} == {"none"}
 
 
-def test_it_works_in_a_directory_of_its_own_with_a_clean_environment(open_host: Host) -> None:
+def test_a_run_has_its_own_directory_and_a_clean_environment(open_host: Host) -> None:
     result = open_host.run(
         command=(PYTHON, "-I", "/work/a.py", "/environment/x"),
         files={"a.py": b"import os, sys; print(os.getcwd(), sys.argv[1], dict(os.environ))"},
@@ -88,7 +88,7 @@ def test_ends_have_the_same_reasons(open_host: Host, source: str, expected: EndR
     assert outcome.reason is expected, outcome
 
 
-def test_what_it_leaves_in_the_background_ends_with_it(open_host: Host) -> None:
+def test_background_processes_end_with_the_run(open_host: Host) -> None:
     result = open_host.run(command=("/bin/sh", "-c", "sleep 1000 & echo $!"))
     eventually(lambda: not is_alive(int(result.stdout)))
 

@@ -54,7 +54,7 @@ def test_limits_and_members_are_written_in_the_words_of_version_2(parent: Path) 
     assert (directory / "cgroup.procs").read_text() == "4711"
 
 
-def test_what_was_used_is_read_in_the_words_of_version_2(parent: Path) -> None:
+def test_usage_is_read_from_cgroup_version_2(parent: Path) -> None:
     group, directory = _group(parent)
     directory.mkdir()
     (directory / "memory.stat").write_text("anon 100\nfile 70\nshmem 30\n")

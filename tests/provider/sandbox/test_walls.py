@@ -68,7 +68,7 @@ def test_files_at_work_do_not_count_as_memory(host: Host) -> None:
     assert reason(result) is EndReason.COMPLETED, result
 
 
-def test_nothing_but_the_work_directory_can_be_written(host: Host) -> None:
+def test_only_the_work_directory_is_writable(host: Host) -> None:
     source = """
 import os
 for path in ('/x', '/usr/x', '/etc/x', '/dev/x', '/proc/sys/kernel/hostname', '/etc/passwd'):

@@ -119,7 +119,7 @@ def test_a_killed_provider_leaves_no_image_even_before_it_starts_again() -> None
 
 
 @needs_root
-def test_what_a_provider_left_that_was_killed_while_it_set_up_a_sandbox() -> None:
+def test_leftovers_of_a_provider_killed_during_setup_are_removed() -> None:
     """Its image is mounted, and an ordinary directory and an image's name are there."""
     with hosting(True) as host:
         directory = host.state_directory / DISKS

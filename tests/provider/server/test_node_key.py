@@ -80,7 +80,7 @@ def test_a_file_without_a_key_is_reported(tmp_path: Path, content: str) -> None:
         load_key(tmp_path)
 
 
-def test_it_signs_texts_and_devices(tmp_path: Path) -> None:
+def test_a_node_key_signs_texts_and_devices(tmp_path: Path) -> None:
     key = load_key(tmp_path)
     signed = bytes.fromhex(key.sign_text("hello")[2:])
     assert recover(text_digest("hello"), signed) == key.address

@@ -117,7 +117,7 @@ async def test_a_device_that_another_wallet_claims_is_contested(server: FakeServ
     )
 
 
-async def test_what_the_server_does_not_take_is_told_and_not_said_again(server: FakeServer) -> None:
+async def test_a_refused_message_is_reported_and_not_repeated(server: FakeServer) -> None:
     async with linked(server) as provider:
         server.bound_elsewhere = {"nothing"}
         with pytest.raises(InvalidInput):
@@ -431,7 +431,7 @@ async def test_reports_beyond_what_a_server_takes_at_once_follow_without_a_pause
     assert pauses == []
 
 
-async def test_what_is_said_behind_something_that_is_said_again_is_too(server: FakeServer) -> None:
+async def test_reports_behind_a_repeated_report_are_repeated_too(server: FakeServer) -> None:
     grant = a_grant(items=range(1))
     lease = lease_of(grant)
     items = ItemsDone(lease, (ItemOutcome(0, EndReason.COMPLETED, 0.1, 0),))
@@ -503,7 +503,7 @@ async def test_reports_keep_their_order_when_sent_one_by_one(server: FakeServer)
     assert server.reports == [items, completed(lease)]
 
 
-async def test_what_is_withdrawn_is_not_reported(server: FakeServer) -> None:
+async def test_withdrawn_reports_are_not_sent(server: FakeServer) -> None:
     (withdrawn_lease, _), (stays, _) = a_lease(), a_lease()
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)
@@ -515,9 +515,7 @@ async def test_what_is_withdrawn_is_not_reported(server: FakeServer) -> None:
     assert server.reports == [Started(stays)]
 
 
-async def test_what_is_withdrawn_during_an_outage_is_not_reported_after_it(
-    server: FakeServer,
-) -> None:
+async def test_reports_withdrawn_during_an_outage_are_not_sent_after_it(server: FakeServer) -> None:
     (withdrawn_lease, _), (stays, _) = a_lease(), a_lease()
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)

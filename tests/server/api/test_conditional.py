@@ -32,7 +32,7 @@ POLLED = [
 
 
 @pytest.mark.parametrize("path", POLLED)
-def test_what_has_not_changed_is_not_sent_again(api: Api, task_id: str, path: str) -> None:
+def test_unchanged_responses_are_not_sent_again(api: Api, task_id: str, path: str) -> None:
     url = path.format(task_id=task_id)
     for form in ("{}", "W/{}", '"another", {}', "*"):
         # Nodes come and go meanwhile; sooner or later nothing has changed between two calls.
@@ -86,7 +86,7 @@ def test_bytes_that_one_has_are_not_sent_again(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", ["If_Match", "If_None_Match", "If_Unmodified_Since"])
-def test_nothing_is_changed_on_a_condition_that_nobody_keeps(api: Api, name: str) -> None:
+def test_a_failed_precondition_changes_nothing(api: Api, name: str) -> None:
     body = json.dumps({"roles": ["consumer"]}).encode()
     response = api.call("PUT", "/v1/me/roles", body, **{name: '"a version"'})
     assert (response.status, response.json()["code"]) == (412, "precondition_failed")

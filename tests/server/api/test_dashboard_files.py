@@ -186,7 +186,7 @@ ERRORS: dict[str, tuple[str, str, dict[str, str], int]] = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_nothing_else_is_answered_with_a_page(browser: Api, built: str, case: str) -> None:
+def test_other_requests_are_not_answered_with_a_page(browser: Api, built: str, case: str) -> None:
     method, path, headers, status = ERRORS[case]
     response = browser.call(method, path, None, **headers)
     assert (response.status, response.headers["Content-Type"]) == (

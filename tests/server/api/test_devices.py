@@ -117,7 +117,7 @@ def test_filters_and_pages(server: ServerProcess, owner: Person) -> None:
         assert bool(devices(owner.api, query.replace("|", "%7C"))) == is_there, query
 
 
-def test_what_is_away_is_listed_but_not_as_free(server: ServerProcess) -> None:
+def test_devices_of_an_absent_node_are_listed_but_not_as_free(server: ServerProcess) -> None:
     absent_owner = Person(server, "away")
     node = server.client(absent_owner.node_token())
     assert any(device["is_mine"] for device in devices(absent_owner.api, "?free_milli=1"))

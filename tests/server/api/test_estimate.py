@@ -20,7 +20,7 @@ def test_a_question_is_answered_and_forgotten(server: ServerProcess) -> None:
     assert client.get(routes.LIST_TASKS.path)["tasks"] == before
 
 
-def test_it_may_be_asked_so_often(server: ServerProcess) -> None:
+def test_the_rate_of_estimates_is_limited(server: ServerProcess) -> None:
     client = server.client(server.sign_in(Wallet("who is curious")))
     body = msgspec.json.encode({**TASK, "after": ["task_01jd0000000000000000000000"]})
     statuses = [client.call("POST", routes.ESTIMATE_TASK.path, body).status for _ in range(40)]

@@ -95,9 +95,7 @@ def test_every_part_of_the_server_is_in_it(server: ServerProcess, local: Api) ->
         assert values[name,] > 0, name
 
 
-def test_nothing_in_it_names_a_task_an_account_or_a_machine(
-    server: ServerProcess, local: Api
-) -> None:
+def test_metrics_name_no_task_account_or_machine(server: ServerProcess, local: Api) -> None:
     person = Person(server, "has a machine and tasks")
     text = local.call("GET", "/metrics").data.decode()
     assert not re.search(r"(task|attempt|account|node|device|key|session)_01[0-9a-z]{10}", text)

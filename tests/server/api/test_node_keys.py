@@ -266,9 +266,7 @@ def test_a_device_needs_the_keys_word_that_it_is_here(
     assert (status, problem["code"]) == (400, "invalid_input")
 
 
-def test_what_happens_to_keys_and_devices_is_in_the_audit(
-    server: ServerProcess, ada: Person
-) -> None:
+def test_changes_of_keys_and_devices_are_in_the_audit(server: ServerProcess, ada: Person) -> None:
     key_id, node = ada.node("watched")
     node.post(routes.REGISTER_NODE.path, offer(server, Wallet("watched"), card="GPU-watched"))
     ada.revoke(key_id)

@@ -49,12 +49,12 @@ def test_anybody_may_have_the_wheel_under_its_name(server: ServerProcess, wheel:
 @pytest.mark.parametrize(
     "file", ["potluck-0.0.1-py3-none-any.whl", "..%2Fwheel.py", "%00", "x" * 999]
 )
-def test_there_is_no_other_file(server: ServerProcess, wheel: OwnWheel, file: str) -> None:
+def test_other_file_names_are_not_found(server: ServerProcess, wheel: OwnWheel, file: str) -> None:
     response = server.client("").call("GET", routes.PACKAGE_FILE.url(file=file))
     assert response.status == 404 and response.json()["code"] == "not_found"
 
 
-def test_it_is_the_code_of_the_package_and_nothing_else(wheel: OwnWheel) -> None:
+def test_the_wheel_contains_exactly_the_code_of_the_package(wheel: OwnWheel) -> None:
     """Also of what is new, and not committed yet."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "."]
     listing = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True)

@@ -107,7 +107,7 @@ def test_a_key_is_the_caller_s_own(server: ServerProcess) -> None:
     assert created[0]["key"]["id"] != created[1]["key"]["id"]
 
 
-def test_what_is_over_is_not_made_again_by_repeating(server: ServerProcess) -> None:
+def test_a_repeated_request_does_not_recreate_a_revoked_key(server: ServerProcess) -> None:
     api = server.client()
     created = said(api, "/v1/me/keys", KEY, "revoked later").json()
     assert server.client(created["secret"]).call("GET", "/v1/nodes").status == 200

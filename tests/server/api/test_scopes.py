@@ -80,7 +80,7 @@ def test_a_key_is_sent_for_what_would_do(
     assert ("potluck login" in problem["hint"]) == (hint == "No API key can have it.")
 
 
-def test_what_opens_an_operation_is_in_the_document(server: ServerProcess) -> None:
+def test_the_document_names_the_scopes_of_each_operation(server: ServerProcess) -> None:
     document: dict[str, Any] = json.loads(server.client().call("GET", "/schema/openapi.json").data)
     descriptions = {
         operation["operationId"]: operation["description"]

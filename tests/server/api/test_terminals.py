@@ -245,7 +245,9 @@ def test_a_hundred_polls_at_once_open_one_session(server: ServerProcess, termina
     assert machines.count("crowded") == 1
 
 
-def test_of_many_who_approve_one_code_one_does(server: ServerProcess, terminal: Api) -> None:
+def test_of_concurrent_approvals_of_one_code_one_succeeds(
+    server: ServerProcess, terminal: Api
+) -> None:
     approval = ask(terminal)
     wallets = [Wallet(f"quick {number}") for number in range(20)]
     requests = [signed(draft(terminal, approval, wallet), wallet) for wallet in wallets]
@@ -266,7 +268,7 @@ def test_a_wallet_on_a_chain_that_is_not_known_signs_for_the_first_of_ours(termi
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1:1", "null", ""])
-def test_nothing_is_drafted_for_a_page_elsewhere(terminal: Api, origin: str) -> None:
+def test_drafts_for_a_page_of_another_origin_are_refused(terminal: Api, origin: str) -> None:
     drafted = draft(terminal, ask(terminal), origin=origin)
     assert drafted["code"] == "invalid_input" and terminal.url in drafted["hint"]
 

@@ -194,7 +194,7 @@ def test_a_client_that_hangs_up_leaves_nothing(server: ServerProcess) -> None:
         pytest.param(2 * 2**30, id="2 GiB", marks=pytest.mark.long),
     ],
 )
-def test_it_goes_on_after_the_server_was_killed_and_memory_stays_small(
+def test_an_upload_resumes_after_the_server_was_killed_in_little_memory(
     tmp_path: Path, size_bytes: int
 ) -> None:
     pattern = Pattern(size_bytes)

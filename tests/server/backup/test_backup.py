@@ -80,7 +80,7 @@ async def table(url: str, statement: str) -> Any:
 
 @pytest.mark.every_postgres
 @pytest.mark.parametrize("kind", ["directory", "encrypted file"])
-async def test_it_is_the_same_elsewhere(
+async def test_a_restored_pool_equals_the_original(
     kind: str, pool: Pool, back_up: BackUp, other: str, tmp_path: Path
 ) -> None:
     """Also from another version of PostgreSQL."""
@@ -154,7 +154,7 @@ def test_an_invalid_directory_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").read_text() == "text"
 
 
-async def test_what_is_not_empty_is_replaced_only_if_asked(
+async def test_an_existing_database_is_replaced_only_with_force(
     back_up: BackUp, other: str, tmp_path: Path
 ) -> None:
     place = DirectoryBackups.create(tmp_path / "to", None)

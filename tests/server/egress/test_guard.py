@@ -162,7 +162,7 @@ def canary() -> Iterator[Canary]:
 
 
 @pytest.mark.parametrize("url", REFUSED.values(), ids=REFUSED)
-async def test_it_is_refused_before_anything_is_opened(url: str) -> None:
+async def test_forbidden_destinations_are_refused_before_a_connection(url: str) -> None:
     names = Names(hooks_public_org=[["1.1.1.1"]])
     sender, recorder = outward(names=names)
     with pytest.raises(DestinationRefused) as checked:
@@ -189,7 +189,7 @@ async def test_a_name_that_leads_somewhere_else_is_refused(address: str) -> None
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-async def test_what_is_public_is_opened_and_nothing_else(address: str) -> None:
+async def test_only_public_addresses_are_connected_to(address: str) -> None:
     assert why_not_public(ip_address(address)) is None
     sender, recorder = outward(names=Names(hooks_public_org=[[address]]))
     with pytest.raises(Unreachable):
@@ -264,7 +264,7 @@ ALLOWED_REACHES = [
 
 
 @pytest.mark.parametrize(("allowed", "url", "is_open"), ALLOWED_REACHES)
-async def test_what_is_allowed_opens_that_and_nothing_more(
+async def test_an_allowed_destination_permits_nothing_else(
     allowed: str, url: str, is_open: bool
 ) -> None:
     names = Names(hooks_lan=[["192.168.7.7"]])

@@ -147,7 +147,7 @@ async def test_a_slow_client_is_disconnected() -> None:
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", "not valid HTTP"),
     ],
 )
-async def test_what_is_no_answer_is_told_in_a_sentence(text: bytes, sentence: str) -> None:
+async def test_an_invalid_response_is_reported_in_a_sentence(text: bytes, sentence: str) -> None:
     async with server(says(text)) as url:
         with pytest.raises(Unreachable) as raised:
             await send(url)

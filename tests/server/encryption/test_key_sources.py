@@ -65,7 +65,7 @@ def test_a_file_is_the_default_and_readable_by_its_owner_only(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["encryption-key"], "no draft is left"
 
 
-def test_of_two_that_make_a_key_one_is_kept(tmp_path: Path) -> None:
+def test_concurrent_key_creation_keeps_one_key(tmp_path: Path) -> None:
     places = [KeyFile(tmp_path / "key") for _ in range(8)]
     together = threading.Barrier(len(places))
 

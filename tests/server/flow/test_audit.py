@@ -107,7 +107,7 @@ async def test_the_nodes_of_a_suspended_account_leave(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_of_two_admins_who_demote_each_other_one_stays(pool: Pool) -> None:
+async def test_of_two_admins_who_demote_each_other_one_remains(pool: Pool) -> None:
     for admin_id in (pool.alice, pool.bob):
         await roles.change_roles(pool.services, admin_id, admin_id, frozenset({Role.ADMIN}))
     demoted = [

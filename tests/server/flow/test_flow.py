@@ -515,7 +515,7 @@ async def test_a_deadline_is_for_the_start_only(pool: Pool) -> None:
     assert len((await pool.plan()).assigned) == 1
 
 
-async def test_what_is_overdue_is_not_started(pool: Pool) -> None:
+async def test_an_overdue_task_is_not_started(pool: Pool) -> None:
     await pool.offer()
     await pool.submit(start_within_seconds=3600.0)
     await pool.sql("UPDATE tasks SET start_before = now() - interval '1 second'")

@@ -284,7 +284,7 @@ async def _adopt(pool: Pool, node_id: NodeId, grant: Grant) -> bool:
     ids=["task first", "then attempt", "then node", "then device"],
 )
 @pytest.mark.parametrize("is_lost", [False, True], ids=["expire", "adopt"])
-async def test_what_runs_out_and_comes_back_takes_its_rows_in_order(
+async def test_expiring_and_readopting_lock_rows_in_order(
     pool: Pool, is_lost: bool, locking: str, free: str
 ) -> None:
     await pool.give(pool.alice, 10**12)

@@ -315,7 +315,7 @@ async def test_moved_credit_is_counted_once_and_when_it_is_settled(
     assert value(pool, "potluck_ledger_moved_credits_total", kind="grant") == 4.0
 
 
-async def test_only_who_leads_tells_of_the_pool(pool: Pool) -> None:
+async def test_only_the_leader_exports_metrics_of_the_pool(pool: Pool) -> None:
     await pool.sql("UPDATE leader SET expires_at = now()")
     leadership = LeadershipLoop(pool.services)
     await leadership.run_once()

@@ -120,7 +120,7 @@ async def _locks_its_task(pool: Pool) -> None:
 
 
 async def _does_not_come_back_to_a_taken_device(pool: Pool) -> None:
-    await test_leases.test_what_is_in_the_way_makes_the_lease_stale(pool, test_leases._device_taken)
+    await test_leases.test_an_obstacle_makes_the_lease_stale(pool, test_leases._device_taken)
 
 
 def _guard(change: str) -> Scenario:
@@ -156,7 +156,7 @@ PLANTED_FAULTS = {
         _guard("its owner takes others' tasks"), "assign", "assign",
         "takes_wallet(description -> 'terms',", "takes_wallet('{}',"),
     "back on a sick device": PlantedFault(
-        test_terms.test_nothing_is_taken_back_on_a_sick_device, "leases", "adopt",
+        test_terms.test_an_attempt_on_a_sick_device_is_not_readopted, "leases", "adopt",
         "AND availability <> 'sick'"),
     "no lock on the task": PlantedFault(
         _locks_its_task, clause="ORDER BY tasks.id FOR UPDATE", function="lock_attempts_of_lines"),

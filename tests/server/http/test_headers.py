@@ -38,7 +38,7 @@ def test_a_page_may_load_its_own_files_and_nothing_inline(edge: ServerProcess) -
     assert "unsafe" not in policy
 
 
-def test_what_has_not_changed_keeps_the_policy_that_it_came_with(edge: ServerProcess) -> None:
+def test_a_not_modified_response_does_not_replace_the_policy(edge: ServerProcess) -> None:
     client = edge.client("")
     etag = client.call("GET", "/docs").headers["ETag"]
     response = client.call("GET", "/docs", If_None_Match=etag)

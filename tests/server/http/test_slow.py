@@ -217,7 +217,7 @@ def healthy(server: ServerProcess) -> float:
     return time.monotonic() - started
 
 
-def test_nothing_of_this_is_an_error_of_ours(edge: ServerProcess) -> None:
+def test_slow_clients_are_not_logged_as_errors(edge: ServerProcess) -> None:
     log = edge.directory / "server.log"
     with Raw(edge) as stranger:
         stranger.send(HALF_BODY)

@@ -338,7 +338,9 @@ def test_a_server_that_would_be_open_does_not_start(
         {"host": "0.0.0.0", "behind_proxy": ["10.0.0.0/8"], "public_url": "https://pool.example"},
     ],
 )
-def test_what_is_not_open_may_start(options: dict[str, object], tmp_path: Path) -> None:
+def test_loopback_or_protected_addresses_may_start(
+    options: dict[str, object], tmp_path: Path
+) -> None:
     assert read_settings({"data_directory": str(tmp_path), **options}, {}).host == options["host"]
 
 

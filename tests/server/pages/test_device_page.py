@@ -76,7 +76,7 @@ def test_a_machine_is_brought_in_with_a_second_signature(
     me.close()
 
 
-def test_who_declines_the_second_signature_has_approved_nothing(page: Page, anybody: Api) -> None:
+def test_declining_the_second_signature_approves_nothing(page: Page, anybody: Api) -> None:
     alice = BrowserWallet("alice without a machine")
     alice.announce(page)
     alice.declines.add("eth_signTypedData_v4")
@@ -109,7 +109,7 @@ def test_the_address_keeps_the_code_from_the_server(page: Page, anybody: Api) ->
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_fits_a_narrow_screen_in_both_themes(page: Page, anybody: Api, theme: Any) -> None:
+def test_the_page_fits_a_narrow_screen_in_both_themes(page: Page, anybody: Api, theme: Any) -> None:
     BrowserWallet("narrow").announce(page)
     page.emulate_media(color_scheme=theme)
     page.goto(ask(anybody, machine="m" * 100)["verification_uri_complete"])
@@ -142,7 +142,7 @@ def test_an_unknown_code_is_told(page: Page, anybody: Api) -> None:
         expect(heading(page)).to_have_text("Enter the code from your terminal")
 
 
-def test_what_is_no_code_is_told_at_once(page: Page, anybody: Api) -> None:
+def test_an_invalid_code_is_reported_immediately(page: Page, anybody: Api) -> None:
     for typed_code in ("..", "ABC", "../../healthz", "<b>eight</b>"):
         visit(page, f"{anybody.url}/device#{typed_code}")
         expect(page.get_by_role("alert")).to_contain_text("The code has eight letters.")
@@ -160,7 +160,7 @@ def test_a_code_that_ends_while_it_is_looked_at_is_told(page: Page, hasty: Api) 
 
 
 @pytest.mark.parametrize("method", ["eth_requestAccounts", "personal_sign"])
-def test_who_declines_in_the_wallet_may_try_again(page: Page, anybody: Api, method: str) -> None:
+def test_a_declined_signature_can_be_retried(page: Page, anybody: Api, method: str) -> None:
     alice = BrowserWallet("hesitant")
     alice.announce(page)
     alice.declines.add(method)
@@ -195,7 +195,7 @@ def test_a_refused_signature_names_the_chain_that_was_asked(page: Page, anybody:
     expect(page.get_by_role("alert")).to_contain_text("switch it to chain 1")
 
 
-def test_who_did_not_ask_refuses(page: Page, anybody: Api) -> None:
+def test_a_person_who_did_not_ask_can_deny(page: Page, anybody: Api) -> None:
     approval = ask(anybody)
     page.goto(approval["verification_uri_complete"])
     page.get_by_role("button", name="deny").click()
@@ -217,7 +217,7 @@ PAYLOADS = [
 ]
 
 
-def test_what_a_terminal_calls_itself_is_text(page: Page, anybody: Api) -> None:
+def test_the_name_of_a_terminal_is_shown_as_text(page: Page, anybody: Api) -> None:
     BrowserWallet("careful").announce(page)
     for payload in PAYLOADS:
         visit(page, ask(anybody, machine=payload)["verification_uri_complete"])
@@ -226,7 +226,7 @@ def test_what_a_terminal_calls_itself_is_text(page: Page, anybody: Api) -> None:
         expect(page.get_by_role("button", name=SIGN)).to_be_visible()
 
 
-def test_what_a_wallet_calls_itself_is_text(page: Page, anybody: Api) -> None:
+def test_the_name_of_a_wallet_is_shown_as_text(page: Page, anybody: Api) -> None:
     BrowserWallet("rude").announce(page, '"<img src=x onerror=alert(1)>"')
     page.goto(ask(anybody)["verification_uri_complete"])
     button = page.get_by_role("button", name="Sign with <img src=x onerror=alert(1)>")

@@ -108,7 +108,7 @@ def test_light_and_dark_are_a_choice(docs: Page) -> None:
     assert ground() == light, "it is remembered"
 
 
-def test_it_fits_a_telephone(server: ServerProcess, page: Page) -> None:
+def test_the_page_fits_a_phone_screen(server: ServerProcess, page: Page) -> None:
     page.goto(f"{server.url}/docs#submit_task")
     expect(page.locator("article#submit_task")).to_be_in_viewport()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 from tests.processes import ServerProcess
 
 
-def test_whoever_comes_sees_how_to_join(page: Page, server: ServerProcess) -> None:
+def test_the_front_page_shows_how_to_join(page: Page, server: ServerProcess) -> None:
     page.goto(server.url)
     expect(page.get_by_role("heading", name="Join")).to_be_visible()
     line = str(server.first["join"])

@@ -37,7 +37,7 @@ async def ask(url: str, query: str) -> object:
         await connection.close()
 
 
-async def test_it_answers_with_the_settings_that_keep_data(url: str) -> None:
+async def test_postgresql_runs_with_durable_settings(url: str) -> None:
     settings = {"synchronous_commit": "on", "fsync": "on", "data_checksums": "on", "jit": "off"}
     settings_now = {name: await ask(url, f"SHOW {name}") for name in settings}
     assert settings_now == settings
@@ -45,7 +45,7 @@ async def test_it_answers_with_the_settings_that_keep_data(url: str) -> None:
     assert await ask(url, "SELECT upper('é')") == "É"
 
 
-async def test_it_is_private(url: str, tmp_path: Path) -> None:
+async def test_files_and_sockets_are_private(url: str, tmp_path: Path) -> None:
     directory = tmp_path / "postgres"
     for path in (directory, directory / "run", directory / "log", data_of(directory)):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700

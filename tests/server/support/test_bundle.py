@@ -199,7 +199,7 @@ async def test_an_archive_that_is_there_stays(settings: ServerSettings, tmp_path
     assert path.read_bytes() == b"mine"
 
 
-def test_only_what_looks_like_a_secret_is_removed() -> None:
+def test_only_likely_secrets_are_removed() -> None:
     clean = Redactor(["hunter22"]).clean
     text = "task_01m7gm2q85jfaf9jspxrgzrx1c failed on node_01m7gkzc4hf6e3q8t2w9y5n7ka after 3.2 s"
     assert clean(text) == text

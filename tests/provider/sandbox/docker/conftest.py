@@ -37,7 +37,7 @@ IN_OTHER_WORDS = {
     "test_more_variables_than_the_kernel_takes_are_a_sentence": "it names another error",
     "test_mounts_are_read_only_unless_they_say_otherwise": "it names another error",
     "test_no_user_of_the_machine_reads_the_variables_off_a_command_line": "nothing is seen outside",
-    "test_nobody_in_particular_with_no_capability": "its /proc tells less",
+    "test_a_run_has_an_unprivileged_user_without_capabilities": "its /proc tells less",
     "test_the_kernel_refuses_inside": "its filter answers EPERM to all",
     "test_a_call_of_another_architecture_ends_the_process": "it has no other architecture",
 }

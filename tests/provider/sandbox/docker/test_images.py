@@ -85,7 +85,7 @@ async def test_an_image_without_a_command_needs_one(box: Box) -> None:
     assert (await box.run("/bin/true", image=BARE)).reason is EndReason.COMPLETED
 
 
-async def test_what_an_image_calls_a_volume_has_the_limit_of_the_disk(box: Box) -> None:
+async def test_a_volume_of_an_image_has_the_disk_limit(box: Box) -> None:
     fill = "cat /dev/zero > /data/big; sleep 60"
     outcome = await box.run(fill, disk_bytes=4 * MIB)
     assert outcome.reason is EndReason.DISK_LIMIT

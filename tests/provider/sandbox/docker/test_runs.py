@@ -120,7 +120,7 @@ def test_every_wall_has_its_own_reason(host: Host, source: str, expected: EndRea
         assert result.ended.exit_code == -signal.SIGSEGV
 
 
-def test_what_is_called_back_is_asked_and_may_finish(host: Host) -> None:
+def test_a_recalled_container_is_signalled_and_may_finish(host: Host) -> None:
     polite = confinement(command=(PYTHON, "-I", "-c", POLITE), seconds=60.0)
     result = host.ask(Request(polite, recalls=(10.0,)))
     assert result.ended is not None
@@ -129,7 +129,7 @@ def test_what_is_called_back_is_asked_and_may_finish(host: Host) -> None:
     assert result.ended.run_seconds < 5
 
 
-def test_what_an_errand_brings_is_there_and_what_is_left_is_found(host: Host) -> None:
+def test_files_are_brought_into_and_out_of_the_container(host: Host) -> None:
     source = "open('made', 'w').write(open('given').read() * 2)"
     confined = confinement(command=(PYTHON, "-I", "-c", source))
     result = host.ask(Request(confined, brings={"given": b"ab"}))

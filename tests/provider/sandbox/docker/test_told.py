@@ -202,7 +202,7 @@ def test_gvisor_is_left_its_own_word_on_what_programs_can_do_without() -> None:
 @pytest.mark.parametrize(
     ("image_seconds", "reason"), [(30.0, EndReason.RECLAIMED), (0.05, EndReason.PREPARE_TIME_LIMIT)]
 )
-async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
+async def test_waiting_for_an_image_holds_no_device(
     tmp_path: Path, image_seconds: float, reason: EndReason
 ) -> None:
     """Neither past the time that the task allows, nor when its owner wants it back."""
@@ -317,7 +317,7 @@ def test_the_first_process_does_nothing_where_it_is_not_the_first() -> None:
         ),
     ],
 )
-def test_what_the_kernel_counts_is_found_in_both_versions(
+def test_kernel_counters_are_found_in_both_cgroup_versions(
     tmp_path: Path, version: int, group_text: str, files: dict[str, str]
 ) -> None:
     for name, text in files.items():

@@ -145,7 +145,7 @@ async def test_an_input_of_several_tasks_goes_with_the_last_of_them(pool: Pool) 
     await check_books(pool)
 
 
-async def test_what_is_looked_at_while_it_is_pinned_is_looked_at_when_that_ends(pool: Pool) -> None:
+async def test_a_pinned_blob_is_checked_again_when_its_pin_ends(pool: Pool) -> None:
     await send(pool, b"weights")
     hour = "UPDATE blob_claims SET pinned_until = now() + interval '1 hour', look_at = now()"
     await pool.sql(hour)

@@ -30,7 +30,7 @@ async def test_a_pool_that_works_gives_no_cause(pool: Pool) -> None:
         "UPDATE tasks SET state = 'queued'",
     ],
 )
-async def test_what_is_not_true_is_counted_and_logged(
+async def test_violations_are_counted_and_logged(
     pool: Pool, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await pool.give(pool.alice, 10**9)

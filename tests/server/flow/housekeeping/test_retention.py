@@ -37,7 +37,9 @@ def tidy(pool: Pool) -> RetentionLoop:
 
 
 @pytest.mark.parametrize("table", ENDED)
-async def test_all_that_has_ended_goes_at_once(pool: Pool, tidy: RetentionLoop, table: str) -> None:
+async def test_ended_objects_are_removed_in_one_run(
+    pool: Pool, tidy: RetentionLoop, table: str
+) -> None:
     await pool.sql(ENDED[table], MANY)
     await pool.sql(NOT_YET[table])
     await tidy.run_once()

@@ -294,7 +294,7 @@ async def test_a_contest_ends_with_the_contenders_wrong_answer(
     assert await other.standing() is Standing.FOREIGN
 
 
-async def test_there_is_one_answer_for_each_device_in_a_request(
+async def test_a_second_answer_for_a_device_in_one_request_is_refused(
     pool: Pool, owner: Side, other: Side
 ) -> None:
     await owner.register()

@@ -82,7 +82,7 @@ async def test_the_scheduler_is_woken_by_a_change_and_by_nothing_else(pool: Pool
     assert (await known(pool))[1] == "In use, since 9:00."
 
 
-async def test_what_has_not_changed_is_not_written(pool: Pool) -> None:
+async def test_unchanged_device_states_are_not_written(pool: Pool) -> None:
     node_id = await offer(pool, 2)
     sick_status = DeviceStatus(
         "GPU-1", Availability.SICK, "Its memory fails.", Health.MEMORY_ERRORS

@@ -107,7 +107,7 @@ async def test_several_lives_are_paid_once(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_one_that_was_not_started_is_granted_once_more(pool: Pool) -> None:
+async def test_a_lost_grant_that_was_not_started_is_granted_again(pool: Pool) -> None:
     node = await pool.offer()
     await pool.submit()
     await pool.plan()
@@ -213,7 +213,7 @@ OBSTACLES = [
 
 
 @pytest.mark.parametrize("obstacle", OBSTACLES, ids=lambda obstacle: obstacle.__name__[1:])
-async def test_what_is_in_the_way_makes_the_lease_stale(
+async def test_an_obstacle_makes_the_lease_stale(
     pool: Pool, obstacle: Callable[[Pool, Grant], Awaitable[None]]
 ) -> None:
     node_id, grant = await paid(pool)
@@ -368,7 +368,7 @@ async def test_a_lease_that_cannot_be_ended_does_not_block_others(pool: Pool) ->
     assert await pool.sql(select_lost) == good.attempt_id
 
 
-async def test_nothing_more_is_tried_of_a_database_that_does_not_answer(pool: Pool) -> None:
+async def test_an_unreachable_database_ends_the_batch(pool: Pool) -> None:
     """Each hundred would wait for it once more."""
     attempt_ids = [AttemptId(f"attempt_{number}") for number in range(250)]
     await pool.services.database.close()

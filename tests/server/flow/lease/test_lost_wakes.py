@@ -63,7 +63,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_nothing_waits_longer_than_a_poll(pool: Pool) -> None:
+async def test_lost_wake_ups_delay_nothing_beyond_a_poll(pool: Pool) -> None:
     async with deaf(pool):
         node = await pool.offer()
         request = AcquireLeases((), wait_seconds=10.0)

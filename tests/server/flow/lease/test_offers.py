@@ -33,14 +33,16 @@ async def listed(pool: Pool, **criteria: Any) -> list[PoolDevice]:
         ({"vendor": "vid"}, 2),
     ],
 )
-async def test_asked_for_as_a_task_asks(pool: Pool, criteria: dict[str, Any], count: int) -> None:
+async def test_devices_are_filtered_like_task_requirements(
+    pool: Pool, criteria: dict[str, Any], count: int
+) -> None:
     offered = description(2, 7, labels=("fast", "region=eu"))
     await lease.register(pool.services, pool.bobs, RegisterNode(offered))
     await pool.sql("UPDATE nodes SET finished_attempts = 1, lost_attempts = 3")
     assert len(await listed(pool, **criteria)) == count
 
 
-async def test_it_is_as_reliable_as_the_scheduler_says(pool: Pool) -> None:
+async def test_listed_reliability_equals_that_of_the_scheduler(pool: Pool) -> None:
     """Both count for themselves, and must come to the same."""
     await pool.offer()
     await pool.sql("UPDATE nodes SET finished_attempts = 5, lost_attempts = 2")

@@ -136,7 +136,7 @@ async def test_unfetched_assignments_are_not_granted_on_a_closed_device(
     await pool.check()
 
 
-async def test_nothing_is_fetched_between_a_pause_and_its_consequences(
+async def test_nothing_is_granted_between_a_pause_and_its_effects(
     pool: Pool, machine: Machine
 ) -> None:
     await pool.submit()

@@ -76,7 +76,7 @@ async def test_owners_take_their_own_tasks_whatever_their_lists_say(pool: Pool) 
     await pool.check()
 
 
-async def test_what_is_away_is_planned_with_when_it_is_back(pool: Pool) -> None:
+async def test_unavailable_devices_are_planned_with_when_they_return(pool: Pool) -> None:
     """By a leader who hears of it as it happens."""
     await pool.offer()
     await pool.submit()
@@ -232,7 +232,7 @@ async def test_running_attempts_are_readopted_despite_later_terms(pool: Pool) ->
     await pool.check()
 
 
-async def test_nothing_is_taken_back_on_a_sick_device(pool: Pool) -> None:
+async def test_an_attempt_on_a_sick_device_is_not_readopted(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await lost(pool)
     await pool.sql("UPDATE devices SET availability = 'sick'")

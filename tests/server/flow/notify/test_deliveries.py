@@ -80,7 +80,7 @@ async def test_a_failing_webhook_gets_one_event_at_a_time(
     assert len(receiver.requests) == first_count + 1, "and the others wait for what comes of it"
 
 
-async def test_of_a_task_the_later_waits_for_the_earlier_and_others_go_on(
+async def test_events_of_a_task_are_delivered_in_order_and_do_not_block_others(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     one_task, other = (await delivering.pool.submit()).id, (await delivering.pool.submit()).id
@@ -239,7 +239,7 @@ async def test_a_delivery_is_sent_again_with_the_same_id(
     assert len(receiver.requests) == 2 and len(receiver.effects) == 1
 
 
-async def test_only_what_is_wanted_is_sent_and_only_what_is_ones_own(
+async def test_only_subscribed_events_of_the_account_are_sent(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool = delivering.pool

@@ -116,7 +116,7 @@ async def test_no_redelivery_is_added_where_too_many_wait(
         await webhooks.redeliver(pool.services, pool.alice, created.webhook.id, first.id)
 
 
-async def test_what_is_redelivered_does_not_wait_for_the_pause_of_one_that_fails(
+async def test_a_redelivery_does_not_wait_for_the_pause_of_a_failing_one(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool = delivering.pool

@@ -53,7 +53,7 @@ async def read_all(pool: Pool, limit: int) -> list[int]:
             return event_numbers
 
 
-async def test_what_is_committed_late_is_not_missed(pool: Pool) -> None:
+async def test_an_event_committed_late_is_not_missed(pool: Pool) -> None:
     """Its place is the smaller one: a reader stops before it, and the leader announces nothing."""
     await place(pool)
     async with pool.services.database.transaction() as late_connection:
@@ -109,7 +109,7 @@ async def test_places_go_on_where_the_sequence_was_not_loaded(pool: Pool) -> Non
     assert await read_all(pool, 10) == [1, 2]
 
 
-async def test_of_one_task_the_order_is_that_in_which_it_happened(pool: Pool) -> None:
+async def test_events_of_one_task_are_ordered_by_occurrence(pool: Pool) -> None:
     """Also if the transaction that came second had begun to write before the first."""
     await place(pool)
     task = await pool.submit()
@@ -128,7 +128,7 @@ async def test_of_one_task_the_order_is_that_in_which_it_happened(pool: Pool) ->
     assert numbers(page.events) == [1, 2]
 
 
-async def test_two_that_place_at_once_place_each_event_once(pool: Pool) -> None:
+async def test_concurrent_placement_places_each_event_once(pool: Pool) -> None:
     """As a leader does that does not know yet that another one leads."""
     for number in range(50):
         await say(pool, number)
@@ -174,7 +174,7 @@ async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
     )
 
 
-async def test_some_are_asked_for_by_kind_by_task_and_from_the_end(pool: Pool) -> None:
+async def test_events_are_filtered_by_kind_and_task_and_read_from_the_end(pool: Pool) -> None:
     first_task, other = await pool.submit(), await pool.submit()
     async with pool.services.database.transaction() as connection:
         await notify.record_events(
@@ -205,7 +205,7 @@ async def test_some_are_asked_for_by_kind_by_task_and_from_the_end(pool: Pool) -
     ).events == []
 
 
-async def test_what_is_no_longer_kept_is_a_gap_to_whom_it_concerns(pool: Pool) -> None:
+async def test_deleted_events_are_a_gap_for_affected_readers(pool: Pool) -> None:
     await say(pool, 1, 2, 3)
     await place(pool)
     page = await event_stream.page(pool.services, pool.alice, ALL, 0, 1)

@@ -119,7 +119,7 @@ async def test_too_few_tokens_are_waited_for_with_a_reason(paying: PayingPool) -
     assert await paying.claim("carol") == 7 * CREDIT
 
 
-async def test_somebody_else_may_accept_a_root(paying: PayingPool) -> None:
+async def test_a_root_may_be_accepted_by_another_account(paying: PayingPool) -> None:
     await funded(paying)
     await paying.round(2)
     paying.mine()
@@ -154,7 +154,7 @@ async def test_a_root_locks_a_bounded_number_of_balances(
     await paying.check_totals()
 
 
-async def test_what_is_in_a_root_cannot_be_paid_outside(paying: PayingPool) -> None:
+async def test_rewards_in_a_root_cannot_be_paid_by_hand(paying: PayingPool) -> None:
     carol = await funded(paying)
     await paying.round()
     with pytest.raises(CheckViolationError):
@@ -178,7 +178,7 @@ async def test_rewards_that_wait_for_a_claim_are_not_late(paying: PayingPool) ->
     assert rewards.payout_age_seconds <= age
 
 
-async def test_nothing_is_resumed_that_has_not_stopped(paying: PayingPool) -> None:
+async def test_resuming_a_chain_that_has_not_stopped_is_refused(paying: PayingPool) -> None:
     paying.mine()
     await paying.round()
     with pytest.raises(Conflict):

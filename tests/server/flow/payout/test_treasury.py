@@ -110,7 +110,7 @@ async def test_rows_that_the_ledger_does_not_cover_are_refused(
         await client.sign(request)
 
 
-async def test_what_was_signed_is_not_signed_otherwise_also_by_the_next_process(
+async def test_a_signed_transaction_is_never_signed_differently_even_after_a_restart(
     paying: PayingPool,
 ) -> None:
     request, client = await planned(paying), TreasuryClient(paying.socket)

@@ -72,7 +72,7 @@ async def test_a_call_without_an_exception_tells_them_to_its_caller(pool: Pool) 
     assert (result.detail, result.last_lines) == ("status 1", LINES)
 
 
-async def test_they_are_deleted_with_the_log(pool: Pool) -> None:
+async def test_last_lines_are_deleted_with_the_log(pool: Pool) -> None:
     node, task = await pool.offer(), await pool.submit(items=2, max_attempts=1)
     grant = await give(pool, node, task.id, 0, 2)
     await pool.report(node.node_id, failed_item(grant, 0), failed_item(grant, 1), failed(grant))

@@ -117,7 +117,7 @@ async def test_parts_of_an_array_count_by_their_outcomes(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_one_that_can_not_be_written_fails_alone(pool: Pool) -> None:
+async def test_a_report_that_cannot_be_written_fails_alone(pool: Pool) -> None:
     node_id, grants = await _busy_node(pool)
     bad = grants[3]
     await pool.sql(
@@ -157,7 +157,7 @@ async def test_ranges_of_one_array_end_one_after_the_other(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_all_that_is_said_of_a_range_is_one_transaction_and_one_history(pool: Pool) -> None:
+async def test_all_reports_of_a_range_are_one_transaction_and_one_history(pool: Pool) -> None:
     """Told at once as if it had been told bit by bit; what is left of a range goes back."""
     histories = []
     for is_whole in (True, False):

@@ -50,7 +50,7 @@ async def test_a_call_gives_its_value_with_its_end(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_what_is_said_of_one_attempt_is_one_transaction(pool: Pool) -> None:
+async def test_all_reports_of_an_attempt_are_one_transaction(pool: Pool) -> None:
     node, task = await pool.offer(), await call(pool)
     await pool.plan()
     (grant,) = await pool.fetch(node.node_id)

@@ -74,7 +74,7 @@ async def test_starts_and_ends_of_a_whole_line_come_in_one_request(pool: Pool) -
 
 
 @pytest.mark.parametrize("reason", [EndReason.DECLINED, EndReason.NODE_LEFT, EndReason.RECLAIMED])
-async def test_what_is_given_back_counts_for_nobody(pool: Pool, reason: EndReason) -> None:
+async def test_a_returned_grant_counts_against_no_one(pool: Pool, reason: EndReason) -> None:
     node, (first, second) = await line(pool, 2)
     assert await pool.report(node, done(second, reason)) == ["accepted"]
     task = await pool.task(second.task_id)
@@ -138,7 +138,7 @@ async def test_a_node_is_paid_for_one_attempt_at_a_time(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_one_that_ends_before_it_has_the_share_is_not_charged(pool: Pool) -> None:
+async def test_a_grant_that_ends_before_its_turn_is_not_charged(pool: Pool) -> None:
     await pool.give(pool.alice, 10**13)
     changes: dict[str, Any] = {"price_micro_per_hour": PRICE, "run_seconds": 100.0}
     node, (_, second) = await line(pool, 2, **changes)
@@ -149,7 +149,7 @@ async def test_one_that_ends_before_it_has_the_share_is_not_charged(pool: Pool) 
     await pool.check()
 
 
-async def test_nobody_is_granted_ahead_of_another_account_that_comes_first(pool: Pool) -> None:
+async def test_no_grant_is_made_ahead_of_another_accounts_earlier_task(pool: Pool) -> None:
     node = (await pool.offer()).node_id
     await short(pool, 1)
     await pool.plan()

@@ -119,7 +119,7 @@ async def test_as_many_items_may_fail_as_are_allowed(pool: Pool, allowed: int, s
     await pool.check()
 
 
-async def test_what_a_lost_range_has_done_stays_done_and_is_paid(pool: Pool) -> None:
+async def test_finished_items_of_a_lost_range_are_kept_and_paid(pool: Pool) -> None:
     await pool.give(pool.alice, 10**9)
     price = 3_600_000_000  # a credit for a second
     node, other = await pool.offer(price_micro_per_hour=price), await pool.offer()
@@ -266,9 +266,7 @@ async def test_a_range_that_gets_nowhere_is_lost_though_its_node_is_lively(pool:
     await pool.check()
 
 
-async def test_what_is_scattered_beyond_measure_stays_quick_and_is_not_tried_again(
-    pool: Pool,
-) -> None:
+async def test_a_heavily_fragmented_array_stays_fast_and_is_not_retried(pool: Pool) -> None:
     """As after a script that fails on every second item."""
     node, task = await pool.offer(), await pool.submit(items=40_000, max_attempts=2)
     grant = await give(pool, node, task.id, 39_000, 40_000)

@@ -34,9 +34,7 @@ async def test_a_task_waits_until_all_before_it_have_succeeded(pool: Pool) -> No
 
 
 @pytest.mark.parametrize("end_kind", ["failed", "cancelled", "expired"])
-async def test_what_comes_after_one_that_did_not_succeed_is_called_off(
-    pool: Pool, end_kind: str
-) -> None:
+async def test_dependents_of_an_unsuccessful_task_are_cancelled(pool: Pool, end_kind: str) -> None:
     first = await pool.submit(start_within_seconds=60.0)
     last = await pool.submit(after=(first.id,))
     await _end(pool, first.id, end_kind)
@@ -81,7 +79,7 @@ async def test_a_thousand_wait_for_one(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_whoever_ends_a_task_writes_one_row_for_all_that_wait_for_it(pool: Pool) -> None:
+async def test_the_end_of_a_task_writes_one_row_for_all_dependents(pool: Pool) -> None:
     """The end holds the task, its node and its devices, and takes no longer for a million."""
     first = await pool.submit()
     await pool.submit(after=(first.id,))
@@ -142,7 +140,7 @@ async def test_a_diamond_falls_once(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_what_has_ended_before_is_not_waited_for(pool: Pool) -> None:
+async def test_ended_dependencies_are_not_waited_for(pool: Pool) -> None:
     good, bad = await pool.submit(), await pool.submit()
     await _succeed(pool, good.id)
     await cancel.cancel(pool.services, pool.alice, bad.id)
@@ -184,7 +182,7 @@ async def test_others_tasks_and_no_tasks_are_refused_alike(pool: Pool) -> None:
         await pool.submit(after=(own_task.id, own_task.id))
 
 
-async def test_one_that_waits_can_be_cancelled_and_can_expire(pool: Pool) -> None:
+async def test_a_waiting_dependent_can_be_cancelled_and_can_expire(pool: Pool) -> None:
     first = await pool.submit()
     cancelled = await pool.submit(after=(first.id,))
     late_task = await pool.submit(after=(first.id,), start_within_seconds=60.0)

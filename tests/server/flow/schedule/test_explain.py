@@ -51,7 +51,7 @@ async def test_the_place_in_the_queue_counts_those_before(pool: Pool) -> None:
     assert (await explained(pool, ids[-1])).position == 5
 
 
-async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
+async def test_running_and_ended_tasks_do_not_wait(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit()
     await pool.plan()
@@ -62,7 +62,7 @@ async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
     assert "cancelled" in (await explain(pool.services, pool.alice, task.id)).sentence
 
 
-async def test_what_waits_for_its_time_says_that(pool: Pool) -> None:
+async def test_a_delayed_task_gets_that_explanation(pool: Pool) -> None:
     task = await pool.submit(delay_seconds=3600.0)
     explanation = await explain(pool.services, pool.alice, task.id)
     assert "must not start before" in explanation.sentence
@@ -83,7 +83,7 @@ async def test_a_leader_that_is_still_loading_names_no_place(pool: Pool) -> None
         assert (await explain(pool.services, pool.alice, task.id)).position is None
 
 
-async def test_somebody_elses_task_is_not_found(pool: Pool) -> None:
+async def test_another_accounts_task_is_not_found(pool: Pool) -> None:
     task = await pool.submit()
     with pytest.raises(NotFound):
         await explain(pool.services, pool.bob, task.id)

@@ -39,7 +39,7 @@ async def test_requests_go_on_while_the_leader_decides(
         await deciding
 
 
-async def test_all_that_touches_the_scheduler_takes_turns() -> None:
+async def test_calls_into_the_scheduler_do_not_overlap() -> None:
     """Whatever calls overlap on the loop, their work in the thread does not."""
     planner = PlannerThread()
     names: list[str] = []

@@ -105,7 +105,7 @@ def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("moody")
-async def test_that_a_policy_raises_is_told_to_those_who_wait_until_it_is_over(
+async def test_an_exception_of_a_policy_is_shown_to_waiting_tasks_until_it_ends(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = replace(pool.services.settings, order_policy="moody")

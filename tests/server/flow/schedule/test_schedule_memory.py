@@ -62,7 +62,7 @@ async def waiting(pool: Pool) -> set[str]:
     return set(await pool.sql(rows) or ())
 
 
-async def test_what_commits_late_is_not_missed(pool: Pool) -> None:
+async def test_a_task_committed_late_is_not_missed(pool: Pool) -> None:
     """The transaction that began first commits last, and a reader comes in between."""
     memory = await begun(pool)
     late_task = await pool.submit()
@@ -127,7 +127,7 @@ async def test_a_task_whose_time_comes_is_placed_by_the_databases_clock(pool: Po
     assert await placed(pool, memory) == [task.id]
 
 
-async def test_who_may_have_too_much_waits_and_is_placed_when_the_quota_grows(pool: Pool) -> None:
+async def test_a_task_over_the_quota_is_placed_when_the_quota_grows(pool: Pool) -> None:
     await pool.offer(devices=2)
     await pool.sql("UPDATE accounts SET max_running_devices = 1")
     first, second = [(await pool.submit()).id for _ in range(2)]
@@ -137,7 +137,7 @@ async def test_who_may_have_too_much_waits_and_is_placed_when_the_quota_grows(po
     assert await placed(pool, memory) == [second]
 
 
-async def test_what_is_free_again_is_given_again(pool: Pool) -> None:
+async def test_a_freed_device_is_assigned_again(pool: Pool) -> None:
     node = await pool.offer()
     first, second = [(await pool.submit()).id for _ in range(2)]
     memory = await begun(pool)
@@ -225,7 +225,7 @@ async def test_a_difference_is_mended_counted_and_logged(
     assert await swept(pool, memory) == 0
 
 
-async def test_what_happens_meanwhile_is_no_difference(pool: Pool) -> None:
+async def test_concurrent_changes_do_not_affect_the_result(pool: Pool) -> None:
     node = await pool.offer(devices=4)
     for _ in range(20):
         await pool.submit()
@@ -258,7 +258,7 @@ async def test_a_batch_that_fails_is_tried_one_by_one(pool: Pool) -> None:
     assert (await pool.balance(pool.alice)).held_micro == 100_000
 
 
-async def test_what_was_refused_is_read_again_and_placed(pool: Pool) -> None:
+async def test_a_refused_assignment_is_read_again_and_placed(pool: Pool) -> None:
     await pool.give(pool.alice, 10**12)
     await pool.offer(price_micro_per_hour=10)
     task = await pool.submit()
@@ -269,7 +269,7 @@ async def test_what_was_refused_is_read_again_and_placed(pool: Pool) -> None:
     assert await placed(pool, memory) == [task.id]
 
 
-async def test_what_is_refused_again_and_again_is_set_aside_for_a_while(pool: Pool) -> None:
+async def test_a_task_that_is_refused_repeatedly_is_set_aside(pool: Pool) -> None:
     """So that a plan that can never hold does not keep the leader from everything else."""
     settings = replace(pool.services.settings, schedule_poll_seconds=3.0)
     pool.services = replace(pool.services, settings=settings)
@@ -353,7 +353,7 @@ async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -
     assert scheduled_task is not None and scheduled_task.pending == (ItemRange(0, 2),)
 
 
-def test_what_was_put_off_is_kept_once_and_forgotten_when_it_is_over() -> None:
+def test_a_delayed_task_is_stored_once_and_dropped_when_due() -> None:
     later = DelayedTasks()
     for number in range(1_000):
         task_id = TaskId(f"task_{number}")
@@ -370,7 +370,7 @@ def test_what_was_put_off_is_kept_once_and_forgotten_when_it_is_over() -> None:
     assert later.next_at is None
 
 
-async def test_what_was_set_aside_and_then_cancelled_is_forgotten(pool: Pool) -> None:
+async def test_a_cancelled_task_that_was_set_aside_is_forgotten(pool: Pool) -> None:
     task = await pool.submit()
     memory = await begun(pool)
     scheduler_state = memory.known
@@ -415,7 +415,7 @@ async def test_reasons_are_put_again_a_few_at_a_time(
     assert not published.is_behind
 
 
-async def test_what_was_just_placed_is_expected_to_end_as_the_plan_said(pool: Pool) -> None:
+async def test_a_placed_attempt_has_the_planned_end(pool: Pool) -> None:
     """Not at its limit, by which reservations would believe in a far later end."""
     await pool.offer()
     await pool.submit(run_seconds=3600.0, expected_seconds=7.0)
@@ -426,7 +426,7 @@ async def test_what_was_just_placed_is_expected_to_end_as_the_plan_said(pool: Po
     assert attempt.expected_end == pytest.approx(memory.now + 7.0, abs=1.0)
 
 
-async def test_who_comes_into_a_line_that_was_left_empty_is_told_nothing_old(pool: Pool) -> None:
+async def test_a_task_in_an_emptied_group_gets_no_outdated_reason(pool: Pool) -> None:
     await pool.submit()
     memory = await begun(pool)
     published = waiting_reasons.WaitingReasons(pool.services, memory.known.scheduler)

@@ -36,7 +36,7 @@ async def test_a_new_leader_knows_who_has_just_used_the_pool(pool: Pool) -> None
 
 
 @pytest.mark.parametrize("end", ["now() - interval '1 h'", "NULL"])
-async def test_what_began_longer_than_a_day_ago_counts_as_if_it_had_been_counted(
+async def test_backfilled_use_of_attempts_over_a_day_old_equals_counted_use(
     pool: Pool, end: str
 ) -> None:
     """Thirty hours, of which most were in this day; over, or still going on."""
@@ -83,7 +83,7 @@ async def _state(pool: Pool, task_id: TaskId) -> str:
     return task_state
 
 
-def test_what_was_used_before_counts_as_if_it_had_been_counted() -> None:
+def test_backfilled_use_equals_counted_use() -> None:
     """The same use, counted all along by one leader and read back by the next."""
     counted, recalled = SchedulerAccount(AccountId("a")), SchedulerAccount(AccountId("b"))
     counted.have(500, 0.0)

@@ -180,7 +180,7 @@ async def test_running_attempts_count_until_now_with_what_is_held_back(pool: Poo
     assert 0 < after.held_back_micro < after.earned_micro
 
 
-async def test_nobody_sees_the_devices_of_others(pool: Pool) -> None:
+async def test_devices_of_other_accounts_are_hidden(pool: Pool) -> None:
     await pool.offer()
     async with pool.services.database.transaction() as connection:
         contribution = await read_contribution(connection, pool.alice, midnight(2))

@@ -87,7 +87,7 @@ async def test_each_day_node_and_device_has_its_line(pool: Pool) -> None:
     assert all_earnings.attempts == 4
 
 
-async def test_what_failed_counts_too_and_what_is_free_earns_nothing(pool: Pool) -> None:
+async def test_failed_attempts_count_and_free_ones_earn_nothing(pool: Pool) -> None:
     node = await pool.offer()
     await work(pool, node, reason=EndReason.SIGNAL)
     total = await earned(pool)
@@ -95,7 +95,7 @@ async def test_what_failed_counts_too_and_what_is_free_earns_nothing(pool: Pool)
     assert total.earned[0].attempts == 1
 
 
-async def test_what_was_paid_stays_so_when_an_attempt_is_taken_back(pool: Pool) -> None:
+async def test_a_paid_amount_is_kept_when_an_attempt_is_readopted(pool: Pool) -> None:
     await pool.give(pool.alice, 10**12)
     node = await pool.offer(price_micro_per_hour=HOUR_MICRO)
     await pool.submit(items=4, run_seconds=100.0)
@@ -114,13 +114,13 @@ async def test_what_was_paid_stays_so_when_an_attempt_is_taken_back(pool: Pool) 
     assert (readopted_earnings.reward_micro, readopted_earnings.attempts) == (paid, 0), "it runs"
 
 
-async def test_nobody_has_earned_anything_yet(pool: Pool) -> None:
+async def test_earnings_without_ended_attempts_are_empty(pool: Pool) -> None:
     await pool.started()
     now = datetime.now(UTC)
     assert await earned(pool, now - DAY, now) == Earnings(now - DAY, now, 0, 0.0, 0, [])
 
 
-async def test_what_the_work_took_of_the_machine_is_told_to_its_owner(pool: Pool) -> None:
+async def test_resource_usage_is_shown_to_the_owner(pool: Pool) -> None:
     node = await pool.offer()
     assert (await earned(pool)).used == UsedInAll()
     measured = Usage(cpu_seconds=2, device_seconds=1, input_bytes=10, output_bytes=2**63 - 1)

@@ -169,7 +169,7 @@ async def test_attempts_that_fail_in_one_moment_on_many_nodes_are_spared_exactly
     await pool.check()
 
 
-async def test_what_an_account_paid_others_lets_it_be_spared_more(pool: Pool) -> None:
+async def test_payments_to_others_raise_the_spared_amount(pool: Pool) -> None:
     """A hundredth of it; what it paid to itself does not count."""
     await pool.give(pool.alice, 10**9)
     node_id = await priced_node(pool)
@@ -251,7 +251,7 @@ async def test_a_failure_of_what_succeeds_elsewhere_is_not_paid_and_is_counted(p
     await pool.check()
 
 
-async def test_what_was_tried_again_by_hand_refutes_too(pool: Pool) -> None:
+async def test_a_success_after_a_retry_by_hand_refutes_a_failure(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await pool.report(node_id, done(grant, EndReason.TIME_LIMIT))
     await pool.sql("UPDATE nodes SET state = 'silent'")
@@ -326,7 +326,7 @@ async def test_a_limit_of_silence_below_three_heartbeats_is_refused(pool: Pool) 
     await pool.submit(stop_after_silence_seconds=60.0)
 
 
-async def test_what_is_sent_away_waits_longer_each_time(pool: Pool) -> None:
+async def test_a_task_returned_for_silence_waits_longer_each_time(pool: Pool) -> None:
     """It was granted again at once, hundreds of times a minute."""
     node_id, grant = await pool.started(stop_after_silence_seconds=60.0)
     pauses = []
@@ -358,7 +358,7 @@ async def test_a_failure_that_another_owner_refutes_earns_the_time_of_the_succes
     await pool.check()
 
 
-async def test_what_checkpoints_secured_is_paid_although_it_was_refuted(pool: Pool) -> None:
+async def test_time_secured_by_a_checkpoint_is_paid_despite_a_refutation(pool: Pool) -> None:
     carol = await second_owner(pool)
     grant = await fail_long(pool)
     await pool.sql(

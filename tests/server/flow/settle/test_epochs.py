@@ -101,7 +101,7 @@ async def test_an_epoch_that_is_not_over_stays_open(pool: Pool) -> None:
     assert epoch.closed_at is None and rewards == []
 
 
-async def test_what_was_spent_is_not_set_aside(pool: Pool) -> None:
+async def test_spent_rewards_are_not_set_aside(pool: Pool) -> None:
     await want_payout(pool, pool.bob)
     await earn(pool)
     async with pool.services.database.transaction() as connection:
@@ -141,7 +141,7 @@ def account(**changes: object) -> UncountedRewards:
         ({"rewards_to": RewardsTo.CREDITS, "carried_micro": 10}, 0, 0),
     ],
 )
-def test_what_is_held_for_running_tasks_is_carried_to_the_next_epoch(
+def test_held_amounts_are_carried_to_the_next_epoch(
     changes: dict[str, object], amount: int, carried: int
 ) -> None:
     reward = close_account(account(**changes))

@@ -24,7 +24,7 @@ async def test_requests_that_wait_for_one_row_leave_the_leader_a_connection(pool
     assert leadership is not None and leadership.term == pool.leads.term
 
 
-async def test_who_holds_on_to_the_leaders_row_does_not_wait_for_long(pool: Pool) -> None:
+async def test_waiting_for_the_leader_row_is_bounded(pool: Pool) -> None:
     """The renewal waits for it."""
     async with pool.services.database.transaction() as connection:
         assert await leader.is_current(connection, pool.leads)

@@ -47,7 +47,7 @@ async def test_an_owner_without_credit_uses_their_own_device(pool: Pool) -> None
     await pool.check()
 
 
-async def test_it_says_nothing_about_the_reliability_of_the_node(pool: Pool) -> None:
+async def test_own_tasks_do_not_change_the_reliability_of_a_node(pool: Pool) -> None:
     """Or an owner could run thousands of tasks for nothing to look reliable."""
     node = await pool.offer(price_micro_per_hour=HOUR_MICRO)
     grant = await begin(pool, node, pool.bob, BOB)

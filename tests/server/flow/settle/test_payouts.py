@@ -123,7 +123,7 @@ async def test_the_database_refuses_more_than_is_claimable(payee: Pool) -> None:
     await payee.check()
 
 
-async def test_who_is_to_be_paid_since_when(payee: Pool) -> None:
+async def test_claimants_are_listed_with_the_epoch_since_which_they_are_unpaid(payee: Pool) -> None:
     await earn(payee, 5)
     await close(payee)
     async with payee.services.database.transaction() as connection:
@@ -152,7 +152,7 @@ async def test_statements_are_signed_by_the_server_and_stay_the_same(payee: Pool
     assert await sign_statement(payee.services, 1, payee.bob) == own_statement
 
 
-async def test_there_is_no_statement_of_an_open_epoch_nor_for_others(payee: Pool) -> None:
+async def test_an_open_epoch_and_other_accounts_have_no_statement(payee: Pool) -> None:
     with pytest.raises(NotFound, match="Epoch 2 is not closed"):
         await sign_statement(payee.services, 2)
     with pytest.raises(NotFound, match="You have no statement of this epoch"):

@@ -173,7 +173,7 @@ async def test_lost_and_taken_back_is_charged_once(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_what_the_hold_does_not_cover_is_charged_from_the_credit(pool: Pool) -> None:
+async def test_time_beyond_the_hold_is_charged_from_the_credit(pool: Pool) -> None:
     """As after an outage of the server, in which no slice was charged."""
     node_id, grant = await begin(pool)
     await let_pass(pool, 3 * HOUR)

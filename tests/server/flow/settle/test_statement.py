@@ -151,7 +151,7 @@ async def test_whether_the_pool_is_free(pool: Pool) -> None:
     )
 
 
-async def test_what_was_long_ago_is_not_in_the_summary(pool: Pool) -> None:
+async def test_old_entries_are_not_in_the_summary(pool: Pool) -> None:
     await priced(pool)
     async with pool.services.database.transaction() as connection:
         await connection.execute("SET LOCAL session_replication_role = replica")

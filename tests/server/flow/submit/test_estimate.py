@@ -31,7 +31,7 @@ async def estimated(pool: Pool, **fields: Any) -> Estimate:
         return await estimate(pool.services, pool.alice, request(**fields))
 
 
-async def test_what_is_free_is_counted_and_priced(pool: Pool) -> None:
+async def test_free_devices_are_counted_and_priced(pool: Pool) -> None:
     await pool.give(pool.alice, 3_000_000)
     await pool.offer(price_micro_per_hour=500_000)
     await pool.offer(price_micro_per_hour=700_000)
@@ -58,7 +58,7 @@ async def test_what_is_free_is_counted_and_priced(pool: Pool) -> None:
     )
 
 
-async def test_nothing_is_stored_and_its_files_need_not_be_there(pool: Pool) -> None:
+async def test_an_estimate_stores_nothing_and_needs_no_files(pool: Pool) -> None:
     await pool.offer()
     missing = BlobRef("0" * 64, 5)
     spec = ScriptSpec("hello.py", "print(1)", files=(NamedFile("data.csv", missing),))
@@ -83,7 +83,7 @@ async def test_nodes_without_the_python_of_the_script_are_unsuitable(pool: Pool)
     assert not task_estimate.refusals
 
 
-async def test_what_would_be_refused_is_refused(pool: Pool) -> None:
+async def test_an_estimate_refuses_what_a_submission_refuses(pool: Pool) -> None:
     with pytest.raises(InvalidInput, match="empty"):
         await estimate(pool.services, pool.alice, request(device_model="RTX|"))
     with pytest.raises(InvalidInput, match="to wait for"):
@@ -95,7 +95,7 @@ async def test_what_would_be_refused_is_refused(pool: Pool) -> None:
         await estimate(pool.services, pool.alice, request())
 
 
-async def test_who_can_not_pay_is_told_how_much_it_would_be(pool: Pool) -> None:
+async def test_an_unaffordable_task_is_told_its_price(pool: Pool) -> None:
     await pool.give(pool.alice, 400_000)
     await pool.offer(price_micro_per_hour=500_000)
     task_estimate = await estimated(pool, run_seconds=HOUR)
@@ -142,7 +142,7 @@ async def test_a_maximum_price_is_what_must_be_affordable(pool: Pool) -> None:
     await pool.submit(run_seconds=HOUR, max_price_micro_per_hour=900_000)
 
 
-async def test_what_suits_may_be_dearer_than_what_is_cheapest(pool: Pool) -> None:
+async def test_a_suitable_device_may_cost_more_than_the_cheapest(pool: Pool) -> None:
     """A submission would be taken, and wait for ever."""
     await pool.give(pool.alice, 400_000)
     await pool.offer(price_micro_per_hour=100_000)
@@ -155,7 +155,7 @@ async def test_what_suits_may_be_dearer_than_what_is_cheapest(pool: Pool) -> Non
     )
 
 
-async def test_who_would_wait_is_told_for_what(pool: Pool) -> None:
+async def test_a_task_that_would_wait_is_told_the_reason(pool: Pool) -> None:
     await pool.started()
     task_estimate = await estimated(pool)
     assert (task_estimate.outlook, task_estimate.free_devices, task_estimate.suitable_devices) == (
@@ -168,7 +168,7 @@ async def test_who_would_wait_is_told_for_what(pool: Pool) -> None:
     assert task_estimate.estimated_start > task_estimate.at and task_estimate.basis is not None
 
 
-async def test_what_nobody_has_is_told_with_what_would_help(pool: Pool) -> None:
+async def test_an_unmet_requirement_is_reported_with_a_suggestion(pool: Pool) -> None:
     await pool.offer()
     task_estimate = await estimated(pool, device_model="H100")
     assert task_estimate.outlook is Outlook.NEVER and task_estimate.estimated_start is None
@@ -186,7 +186,7 @@ async def test_a_delay_and_a_deadline_are_counted_in(pool: Pool) -> None:
     assert task_estimate.estimated_start == task_estimate.at + timedelta(seconds=HOUR)
 
 
-async def test_what_comes_after_others_waits_for_them(pool: Pool) -> None:
+async def test_an_estimate_includes_dependencies(pool: Pool) -> None:
     await pool.offer()
     first = await pool.submit(device_model="H100")
     task_estimate = await estimated(pool, after=(first.id,))
@@ -208,7 +208,7 @@ async def test_an_array_costs_an_item_at_a_time_and_is_guessed_as_a_whole(pool: 
     assert task_estimate.whole_seconds == 300.0
 
 
-async def test_how_long_it_takes_is_learned_by_its_name(pool: Pool) -> None:
+async def test_durations_are_learned_by_task_name(pool: Pool) -> None:
     _, grant = await pool.started()
     await pool.finish(grant)
     async with leading(pool) as memory:
@@ -217,7 +217,7 @@ async def test_how_long_it_takes_is_learned_by_its_name(pool: Pool) -> None:
     assert task_estimate.expected_seconds is not None
 
 
-async def test_whoever_asks_waits_for_nobody_and_holds_nobody(pool: Pool) -> None:
+async def test_an_estimate_takes_and_waits_for_no_lock(pool: Pool) -> None:
     await pool.offer()
     first = await pool.submit(device_model="H100")
     async with leading(pool), pool.services.database.transaction() as connection:

@@ -78,7 +78,7 @@ async def test_a_submission_names_only_what_the_account_has(pool: Pool, lie: str
     assert await pool.sql("SELECT count(*) FROM task_blobs") == 0
 
 
-async def test_what_an_attempt_leaves_is_listed_by_its_path(pool: Pool) -> None:
+async def test_outputs_of_an_attempt_are_listed_by_path(pool: Pool) -> None:
     node_id, grant = await pool.started()
     large = await send_from_node(pool, node_id, grant, b"x" * (INLINE_BYTES + 1))
     added_files = [
@@ -142,7 +142,7 @@ async def test_others_are_not_told_of_it(pool: Pool) -> None:
         await file_access.of_task(pool.services, pool.bob, grant.task_id, None, None, 10)
 
 
-async def test_it_is_kept_for_a_while_after_the_end(pool: Pool) -> None:
+async def test_outputs_are_kept_for_a_while_after_the_end(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await leave(pool, node_id, grant, AddedFile("a", b"small"))
     await pool.finish(grant)
@@ -186,7 +186,7 @@ async def test_a_checkpoint_takes_the_place_of_the_last_and_is_given_back(pool: 
     assert readable.blob == ref(b"second")
 
 
-async def test_of_two_checkpoints_at_once_one_is_kept(pool: Pool) -> None:
+async def test_of_two_concurrent_checkpoints_one_is_kept(pool: Pool) -> None:
     node_id, grant = await pool.started()
     sent = [await send_from_node(pool, node_id, grant, step) for step in (b"one", b"two")]
     hold = "SELECT FROM blob_use FOR UPDATE"

@@ -32,7 +32,7 @@ async def as_asked(pool: Pool, task_id: Any) -> TaskRequest:
     return source.request
 
 
-async def test_it_is_the_same_task_with_another_id(pool: Pool) -> None:
+async def test_a_retry_is_the_same_task_with_another_id(pool: Pool) -> None:
     fields: dict[str, Any] = {
         "name": "again",
         "priority": 3,
@@ -53,7 +53,7 @@ async def test_it_is_the_same_task_with_another_id(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_what_it_waited_for_is_not_waited_for_again(pool: Pool) -> None:
+async def test_a_retry_does_not_wait_for_dependencies_again(pool: Pool) -> None:
     before = await pool.submit()
     task = await pool.submit(after=(before.id,), delay_seconds=1000.0)
     await cancel.cancel(pool.services, pool.alice, before.id)
@@ -74,7 +74,7 @@ async def test_with_a_key_it_is_tried_again_once(pool: Pool) -> None:
     assert (await tried_again(pool, first.id)).id not in (first.id, second.id)
 
 
-async def test_only_what_is_over_and_ones_own(pool: Pool) -> None:
+async def test_only_own_ended_tasks_can_be_retried(pool: Pool) -> None:
     task = await pool.submit()
     with pytest.raises(Conflict, match="has not ended yet: it is queued"):
         await tried_again(pool, task.id)
@@ -122,7 +122,7 @@ async def array_with_failures(pool: Pool) -> tuple[Any, TaskView]:
     return node, await pool.task(task.id)
 
 
-async def test_of_an_array_the_items_that_failed_under_their_numbers(pool: Pool) -> None:
+async def test_a_retry_of_an_array_runs_the_failed_items_under_their_numbers(pool: Pool) -> None:
     node, task = await array_with_failures(pool)
     assert (task.state, task.reason) == (TaskState.FAILED, EndReason.ITEMS_FAILED)
     second = await tried_again(pool, task.id)
@@ -155,7 +155,7 @@ async def test_an_array_that_was_called_off_goes_on(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_how_long_items_take_is_known_from_before(pool: Pool) -> None:
+async def test_a_retry_inherits_the_duration_of_items(pool: Pool) -> None:
     _, task = await array_with_failures(pool)
     second = await tried_again(pool, task.id)
     first_seconds, taken_over = [

@@ -35,7 +35,7 @@ async def while_the_first_waits(pool: Pool, statements: Statements) -> "asyncio.
     return first
 
 
-async def test_what_arrives_during_a_commit_shares_the_next_one(
+async def test_submissions_during_a_commit_share_the_next_one(
     statements: Statements, pool: Pool
 ) -> None:
     await pool.submit()  # prepares what every connection sends first
@@ -51,7 +51,7 @@ async def test_what_arrives_during_a_commit_shares_the_next_one(
     await pool.check()
 
 
-async def test_one_that_fails_is_answered_alone_and_the_others_are_stored(
+async def test_a_failing_submission_is_answered_alone_and_the_others_are_stored(
     statements: Statements, pool: Pool
 ) -> None:
     earlier = await submit(pool, "earlier", "key")

@@ -154,7 +154,9 @@ async def test_a_stream_is_opened_once_for_each_key(pool: Pool) -> None:
         ({"spec": replace(SPEC, inputs=Value(b"junk"))}, "damaged"),
     ],
 )
-async def test_what_no_stream_can_be(pool: Pool, changes: dict[str, Any], sentence: str) -> None:
+async def test_invalid_streams_are_refused(
+    pool: Pool, changes: dict[str, Any], sentence: str
+) -> None:
     spec = replace(SPEC, inputs=Value(inputs(b"0")))
     task_request = replace(request(items=1), spec=spec, is_stream=True)
     with pytest.raises(InvalidInput, match=sentence):
@@ -243,7 +245,7 @@ async def test_one_request_reports_a_bounded_number_of_calls(
     assert counts is not None and counts.succeeded == 4
 
 
-async def test_what_was_granted_while_an_attempt_ended_goes_back(pool: Pool) -> None:
+async def test_calls_granted_while_the_attempt_ended_are_returned(pool: Pool) -> None:
     node_id, grant, task_id = await begun(pool)
     await add(pool, task_id, 1, b"late")
     assert await end(pool, node_id, grant) == ["accepted"], "it does not know of the call"

@@ -15,7 +15,7 @@ from tests.server.flow.pool import Pool, request
 pytestmark = pytest.mark.every_postgres
 
 
-async def test_all_that_is_said_is_shown(pool: Pool) -> None:
+async def test_every_given_field_is_shown(pool: Pool) -> None:
     fields: dict[str, Any] = {
         "priority": 3,
         "expected_seconds": 5.0,

@@ -36,7 +36,7 @@ async def test_all_of_them_enter_in_their_order(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_one_that_is_refused_is_no_matter_to_the_others(pool: Pool) -> None:
+async def test_a_refused_task_does_not_affect_the_others(pool: Pool) -> None:
     unsent = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
     wrong = request(allow_failures=1)
     for bad, sentence in [(wrong, "Only an array"), (TaskRequest(unsent), "no blob abab")]:
@@ -85,7 +85,7 @@ async def test_the_quota_holds_for_lists_too(pool: Pool) -> None:
     assert await pool.sql("SELECT count(*) FROM tasks") == 3
 
 
-async def test_what_comes_after_others_waits_for_them(pool: Pool) -> None:
+async def test_dependents_in_a_list_wait_for_their_dependencies(pool: Pool) -> None:
     before, ended_task = await pool.submit(), await pool.submit()
     await cancel.cancel(pool.services, pool.alice, ended_task.id)
     outcomes = await send(

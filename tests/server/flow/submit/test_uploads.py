@@ -41,13 +41,13 @@ async def read(pool: Pool, account_id: AccountId, blob: BlobRef) -> bytes:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", LARGE, LARGE[:PART_BYTES]])
-async def test_what_went_up_comes_down(pool: Pool, data: bytes) -> None:
+async def test_uploaded_bytes_can_be_read_back(pool: Pool, data: bytes) -> None:
     blob = await send(pool, data)
     assert await read(pool, pool.alice, blob) == data
     assert await pool.services.blobs.list("uploads/") == []
 
 
-async def test_it_goes_on_behind_the_parts_that_are_there(pool: Pool) -> None:
+async def test_an_upload_resumes_after_the_existing_parts(pool: Pool) -> None:
     blob = ref(LARGE)
     first = await upload.begin(pool.services, pool.alice, blob)
     await take(pool, first.upload_id, 0, LARGE[:PART_BYTES])
@@ -62,7 +62,7 @@ async def test_it_goes_on_behind_the_parts_that_are_there(pool: Pool) -> None:
     assert await read(pool, pool.alice, blob) == LARGE
 
 
-async def test_what_the_account_has_is_not_sent_again(pool: Pool) -> None:
+async def test_bytes_that_the_account_has_are_not_uploaded_again(pool: Pool) -> None:
     blob = await send(pool, b"weights")
     new_upload = await upload.begin(pool.services, pool.alice, blob)
     assert (new_upload.complete, new_upload.upload_id) == (True, "")
@@ -131,7 +131,7 @@ async def test_the_same_part_twice_at_once_counts_once(pool: Pool) -> None:
     assert [progress.parts_done for progress in both] == [1, 1]
 
 
-async def test_two_who_finish_at_once_are_both_told_that_it_is_complete(pool: Pool) -> None:
+async def test_two_concurrent_finishes_both_report_completion(pool: Pool) -> None:
     new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     await take(pool, new_upload.upload_id, 0, b"weights")
     await asyncio.gather(*(finish(pool, new_upload.upload_id) for _ in range(2)))
@@ -198,7 +198,7 @@ async def test_an_account_has_no_more_than_its_quota(pool: Pool) -> None:
         await upload.begin(pool.services, pool.alice, ref(b"z"))
 
 
-async def test_one_that_ends_meanwhile_leaves_no_room_unasked_for(pool: Pool) -> None:
+async def test_an_upload_that_ends_concurrently_keeps_its_quota_reserved(pool: Pool) -> None:
     """Whoever begins it again sees it either under way, and goes on, or asks for room anew."""
     await pool.sql("UPDATE accounts SET max_blob_bytes = 5000 WHERE id = $1", pool.alice)
     new_upload = await upload.begin(pool.services, pool.alice, ref(b"x" * 5000))
@@ -223,7 +223,7 @@ async def test_many_at_once_do_not_pass_the_quota_together(pool: Pool) -> None:
     assert await pool.sql("SELECT used_bytes FROM blob_use") == 50_000
 
 
-async def test_what_an_attempt_sends_belongs_to_the_account_of_its_task(pool: Pool) -> None:
+async def test_uploads_of_an_attempt_belong_to_the_account_of_its_task(pool: Pool) -> None:
     node_id, grant = await pool.started()
     blob = await send_from_node(pool, node_id, grant, LARGE)
     assert await read(pool, pool.alice, blob) == LARGE

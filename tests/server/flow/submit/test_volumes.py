@@ -86,7 +86,7 @@ BAD: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_what_is_no_manifest_is_refused_with_a_sentence(pool: Pool, name: str) -> None:
+async def test_an_invalid_manifest_is_refused_with_a_sentence(pool: Pool, name: str) -> None:
     sent = await send(pool, BAD[name])
     with pytest.raises(InvalidInput, match="not the manifest of a volume"):
         await volumes.put(pool.services, pool.alice, PutVolume("data", sent))
@@ -162,7 +162,7 @@ async def stored(pool: Pool) -> tuple[int, int]:
     return view.stored_bytes, counted
 
 
-async def test_what_is_stored_counts_a_pack_of_several_versions_once(pool: Pool) -> None:
+async def test_a_pack_shared_by_versions_is_counted_once(pool: Pool) -> None:
     first = await put_files(pool, a=ONE, b=TWO)
     stored_bytes, counted = await stored(pool)
     assert stored_bytes == counted == 12_000 + first.versions[0].manifest.size_bytes
