@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 import structlog
 
+from tests.case_counts import show_tallies
 from tests.clusters import CLUSTERS
 from tests.databases import (
     SHARED,
@@ -24,9 +25,8 @@ from tests.databases import (
     system_databases,
 )
 from tests.log_scanner import SCANNER
+from tests.public_data import add_option
 from tests.redis_server import RedisServer
-from tests.shared import add_option
-from tests.tally import show_tallies
 
 # Where bytecode is not kept, each of the hundreds of processes that tests start compiles all anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import urllib3
 
 from tests.clusters import CLUSTERS
+from tests.control_groups import remove_groups
 from tests.databases import SHARED
-from tests.groups import remove_groups
 from tests.log_scanner import SCANNER
 from tests.wallets import Wallet
 

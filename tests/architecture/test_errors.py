@@ -10,7 +10,7 @@ from potluck.cli.command import BROKEN_PIPE_STATUS
 from potluck.cli.terminal.error_output import UNEXPECTED_STATUS, choose_hint
 from potluck.model import error
 from potluck.model.error import LocalError, PotluckError, RemoteError
-from tests.architecture.places import DOCS, SOURCE
+from tests.architecture.repository_files import DOCS, SOURCE
 
 DRAWN = re.compile(r"^ *[│ ]*(?:├──|└──) (\w+)(?: +(\d{3}))?(?: +(\w+))?", re.MULTILINE)
 

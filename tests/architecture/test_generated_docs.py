@@ -3,7 +3,7 @@
 import pytest
 
 from scripts.docs import PAGES, PARTS, current_pages
-from tests.architecture.places import ROOT
+from tests.architecture.repository_files import ROOT
 
 PATHS = sorted({*PAGES, *(path for path, _ in PARTS.values())})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.places import ROOT, SOURCE
+from tests.architecture.repository_files import ROOT, SOURCE
 
 # A module that must not be, for each contract: where it lies, and what it imports.
 OFFENCES = {

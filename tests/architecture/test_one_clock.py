@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from tests.architecture.places import SOURCE
+from tests.architecture.repository_files import SOURCE
 
 MACHINE_CLOCK = {
     *("time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.places import DOCS, ROOT, SOURCE, code_blocks, markdown, named
+from tests.architecture.repository_files import DOCS, ROOT, SOURCE, code_blocks, markdown, named
 from tests.cli.command_line import InProcess
 
 PAGES = markdown()

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from potluck.wire import codec, problem, provider
-from tests.architecture.places import DOCS, code_blocks
+from tests.architecture.repository_files import DOCS, code_blocks
 
 KINDS: dict[str, Any] = {
     **{name: kind for name, kind in vars(provider).items() if isinstance(kind, type)},

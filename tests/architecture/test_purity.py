@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.places import SOURCE, named
+from tests.architecture.repository_files import SOURCE, named
 
 PURE = [*sorted((SOURCE / "decide").rglob("*.py")), SOURCE / "provider" / "state.py"]
 FORBIDDEN_MODULES = {

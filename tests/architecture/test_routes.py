@@ -12,7 +12,7 @@ import pytest
 from potluck.server.api.operations import OPERATIONS
 from potluck.wire import routes
 from potluck.wire.routes import Route
-from tests.architecture.places import DOCS, SOURCE
+from tests.architecture.repository_files import DOCS, SOURCE
 
 ROUTES = {name: value for name, value in vars(routes).items() if isinstance(value, Route)}
 # For load balancers and people, and for pip; no client of ours asks.

@@ -9,7 +9,7 @@ import pytest
 from potluck.local.child_process import SECRET_VARIABLES
 from potluck.provider.settings import ProviderSettings
 from potluck.server.settings import ServerSettings
-from tests.architecture.places import DOCS
+from tests.architecture.repository_files import DOCS
 
 # Given by the command itself, not by a variable of this pattern.
 GIVEN_OTHERWISE = {"url", "ca_file", "data_directory", "name"}

@@ -2,7 +2,7 @@
 
 import statistics
 
-from tests.architecture.places import functions, modules, named
+from tests.architecture.repository_files import functions, modules, named
 
 MOST_LINES_OF_A_FUNCTION = 60
 

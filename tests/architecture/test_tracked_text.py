@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from tests.architecture.places import ROOT, named, tracked_files
+from tests.architecture.repository_files import ROOT, named, tracked_files
 
 # Written so that this file does not contain what it looks for.
 FORBIDDEN = {

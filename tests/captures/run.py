@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.captures.busy_pool import busy_pool
 from tests.captures.dashboard import take_dashboard
-from tests.captures.played import PORT, Played
+from tests.captures.scripted_pool import PORT, Played
 from tests.captures.svg import DARK, LIGHT, Look, drawn
 from tests.captures.tmux import Tmux
 from tests.cli.command_line import CommandLine

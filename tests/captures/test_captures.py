@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pyte
 import pytest
 
-from tests.architecture.places import DOCS
+from tests.architecture.repository_files import DOCS
 from tests.captures.run import CAPTURES, PICTURES, STATUS, ps, taken
 from tests.captures.svg import DARK, LIGHT, drawn
 from tests.consumer.fake_server import FakeServer

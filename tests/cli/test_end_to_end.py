@@ -15,7 +15,7 @@ from potluck.model.task import Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.consumer import FollowedLog
 from tests.cli.command_line import CommandLine, InProcess
-from tests.cli.operate.upped import Upped
+from tests.cli.operate.platform_process import Upped
 from tests.processes import ProviderProcess, ServerProcess, await_true
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

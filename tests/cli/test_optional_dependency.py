@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from potluck.local.optional_dependency import install_hint
-from tests.architecture.places import DOCS, SOURCE
+from tests.architecture.repository_files import DOCS, SOURCE
 from tests.cli.command_line import CommandLine, InProcess
 
 ORIGIN = """{"url": "http://pool.example.org:8470/v1/package/potluck-0.1.0-py3-none-any.whl",

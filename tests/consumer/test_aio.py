@@ -19,9 +19,9 @@ from potluck.consumer import Potluck
 from potluck.model.error import InvalidInput, RemoteError
 from potluck.model.task import TaskState
 from potluck.wire.consumer import FollowedState
+from tests.consumer.fake_node import StandIn, runs
 from tests.consumer.fake_server import FakeServer, a_task, state_event, streams
 from tests.consumer.functions.test_executor import Gate
-from tests.consumer.stand_in import StandIn, runs
 from tests.consumer.test_client import HASTE
 from tests.processes import ServerProcess, await_true
 

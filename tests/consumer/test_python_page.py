@@ -14,7 +14,7 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.wire.codec import encode_packed
 from potluck.wire.files import AddedFile, AddFiles
 from potluck.wire.provider import Grant, Report
-from tests.consumer.stand_in import StandIn, runs
+from tests.consumer.fake_node import StandIn, runs
 from tests.local.test_media_size import png
 from tests.processes import ServerProcess
 

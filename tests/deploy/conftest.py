@@ -5,8 +5,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from tests.deploy.monitored_pool import Watched
 from tests.deploy.monitoring import Alertmanager, Prometheus, Receiver, need_prometheus
-from tests.deploy.watched import Watched
 from tests.processes import free_port
 
 

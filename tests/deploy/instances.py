@@ -12,7 +12,7 @@ from potluck.consumer.identity.sign_in import sign_in
 from potluck.consumer.identity.wallet import Wallet as KeyWallet
 from tests.deploy.pgbouncer import pgbouncer
 from tests.deploy.proxies import Place, new_place
-from tests.end_to_end.line import FAR, Line
+from tests.end_to_end.tcp_proxy import FAR, Line
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, free_port
 
 POOL_SIZE = 4

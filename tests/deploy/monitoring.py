@@ -13,7 +13,7 @@ from typing import Any
 import urllib3
 import yaml  # type: ignore[import-untyped]
 
-from tests.architecture.places import ROOT
+from tests.architecture.repository_files import ROOT
 from tests.conftest import need
 from tests.processes import await_true, free_port
 

@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from potluck.model.alert import AlertName
+from tests.case_counts import tallying
+from tests.deploy.monitored_pool import Watched
 from tests.deploy.test_rules import OBJECTIVES
-from tests.deploy.watched import Watched
-from tests.end_to_end.late_rewards import EPOCH_FREE, EPOCH_STUCK, PAYOUT_LATE, PAYOUT_PAID
+from tests.end_to_end.reward_faults import EPOCH_FREE, EPOCH_STUCK, PAYOUT_LATE, PAYOUT_PAID
 from tests.processes import await_true
 from tests.security.people import TASK, Person
-from tests.tally import tallying
 
 pytestmark = pytest.mark.long
 

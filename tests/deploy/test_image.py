@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from tests.architecture.places import ROOT
+from tests.architecture.repository_files import ROOT
 from tests.deploy.debian_base import pack_base
 from tests.processes import await_true, free_port
 

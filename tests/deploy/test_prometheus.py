@@ -6,8 +6,8 @@ from functools import partial
 from itertools import pairwise
 
 from scripts.dashboard import PATH
+from tests.deploy.monitored_pool import Watched
 from tests.deploy.monitoring import hurried, read_rules
-from tests.deploy.watched import Watched
 from tests.processes import await_true
 
 _NAME = re.compile(r"\bpotluck[_:][\w:]+|\bprocess_\w+")

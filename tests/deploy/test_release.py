@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.places import ROOT
+from tests.architecture.repository_files import ROOT
 from tests.deploy.shipped_config import DEPLOY
 
 

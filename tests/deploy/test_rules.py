@@ -17,7 +17,7 @@ from potluck.provider.metrics.definitions import TABLE as PROVIDER
 from potluck.server.alerts.settings import AlertSettings
 from potluck.server.metrics.definitions import TABLE
 from scripts.dashboard import PATH, dashboard_text
-from tests.architecture.places import ROOT
+from tests.architecture.repository_files import ROOT
 from tests.deploy.monitoring import RULES, need_prometheus, read_rules
 
 TESTS = [RULES.parent / "tests.yml", RULES.parent / "long_tests.yml"]

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from tests.alert_receiver import AlertReceiver, ReceivedAlert, receiving
 from tests.end_to_end.certificates import write_certificate
-from tests.end_to_end.late_rewards import EPOCH_FREE, EPOCH_STUCK, PAYOUT_LATE, PAYOUT_PAID
+from tests.end_to_end.reward_faults import EPOCH_FREE, EPOCH_STUCK, PAYOUT_LATE, PAYOUT_PAID
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, free_port
 from tests.stubs.nvml import GIB, Card, NvmlRig
 

@@ -19,8 +19,8 @@ from potluck.server.backup.manifest import MANIFEST, blob_member, decode_manifes
 from potluck.server.backup.pieces import join
 from potluck.server.backup.run import verify_member
 from tests.databases import Databases
+from tests.end_to_end.database_check import check_truth, take
 from tests.end_to_end.load import PRICE, submit_with_file, under_load
-from tests.end_to_end.truth import check_truth, take
 from tests.processes import (
     FAST_PROVIDER,
     Api,

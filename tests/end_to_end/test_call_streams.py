@@ -15,7 +15,7 @@ from potluck.consumer.http.transport import Patience
 from potluck.model.task import EndReason, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from tests.cli.command_line import InProcess
-from tests.end_to_end.truth import check_truth
+from tests.end_to_end.database_check import check_truth
 from tests.processes import (
     FAST_PROVIDER,
     ProviderProcess,

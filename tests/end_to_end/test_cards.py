@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, await_true
-from tests.stubs.mixed import H100, OFFERED, WHOLE, mixed_rig
+from tests.stubs.mixed_gpus import H100, OFFERED, WHOLE, mixed_rig
 from tests.stubs.nvml import GIB, NvmlRig
 
 CARDS = {

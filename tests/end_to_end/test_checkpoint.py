@@ -14,7 +14,7 @@ from potluck.model.terms import TermsChange
 from potluck.provider.control.client import ask
 from potluck.provider.control.message import InEffect, Reclaim, Reread
 from potluck.provider.owner.file import change_file, terms_file
-from tests.asking import ask_once
+from tests.control_request import ask_once
 from tests.databases import SHARED
 from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, await_true
 

@@ -10,7 +10,7 @@ from potluck.model.terms import TermsChange
 from potluck.provider.control.message import InEffect, Reread
 from potluck.provider.owner.file import change_file, terms_file
 from potluck.wire import routes
-from tests.asking import ask_once
+from tests.control_request import ask_once
 from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, await_true
 from tests.wallets import Wallet
 

@@ -13,7 +13,7 @@ from potluck.model.task import Limits, TaskRequest
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.consumer import FollowedLog, FollowedState
 from potluck.wire.events import EventView
-from tests.end_to_end.cutting_line import CuttingLine
+from tests.end_to_end.cutting_proxy import CuttingLine
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 
 CUTS = 10

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from potluck.model.task import GIB, MIB
-from tests.end_to_end.killing import Pool, opened
+from tests.end_to_end.killable_pool import Pool, opened
 from tests.processes import await_true
 
 WRITE = """

@@ -21,7 +21,7 @@ from potluck.wire import routes
 from tests.cli.command_line import CommandLine, Finished, InProcess
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, free_port
 from tests.provider.dependencies.package_index import loopback_index
-from tests.provider.dependencies.repacked import offer
+from tests.provider.dependencies.repacked_wheels import offer
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -94,7 +94,7 @@ class Trip:
         """A consumer's own process; where it is to be killed, that is when it says `half`."""
         output: dict[str, list[str]] = {}
         environment = {**os.environ, "POTLUCK_TOKEN": self.server.token}
-        command = [sys.executable, "-m", "tests.end_to_end.moving", self.server.url]
+        command = [sys.executable, "-m", "tests.end_to_end.file_transfer", self.server.url]
         with subprocess.Popen(
             [*command, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, text=True
         ) as process:

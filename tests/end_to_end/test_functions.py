@@ -11,7 +11,7 @@ from potluck.consumer import Potluck
 from potluck.model.task import TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from potluck.provider.control.message import ProviderStatus, ShowStatus, WarmNow
-from tests.asking import ask_once
+from tests.control_request import ask_once
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
 from tests.wallets import Wallet
 

@@ -10,7 +10,7 @@ from potluck.model.task_spec import ScriptSpec
 from potluck.wire.events import EventView
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
 from tests.redis_server import RedisServer
-from tests.server.api.hooked import hooked
+from tests.server.api.webhook_receiver import hooked
 
 
 def test_two_instances_share_the_work_and_one_takes_over(

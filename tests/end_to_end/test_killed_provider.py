@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.killing import (
+from tests.end_to_end.killable_pool import (
     LASTING,
     OUTPUT_BYTES,
     PASSING,

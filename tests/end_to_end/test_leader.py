@@ -17,8 +17,8 @@ import asyncpg
 import pytest
 
 from potluck.decide.invariants import check_invariants
-from tests.end_to_end.cut_network import Namespace, forwarder, namespace, why_not
-from tests.end_to_end.truth import take
+from tests.end_to_end.database_check import take
+from tests.end_to_end.network_namespace import Namespace, forwarder, namespace, why_not
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
 
 IN_PRODUCTION = {

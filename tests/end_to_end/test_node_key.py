@@ -17,8 +17,8 @@ from potluck.provider.server.node_key import NodeKey
 from potluck.provider.server.server_client import NodeServerClient, open_node_client
 from potluck.wire import routes
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
-from tests.provider.build import settings_for
-from tests.provider.server.linked import REGISTRATION, during, saying
+from tests.provider.builders import settings_for
+from tests.provider.server.connected_client import REGISTRATION, during, saying
 from tests.wallets import Wallet
 
 (CARD,) = REGISTRATION.description.devices

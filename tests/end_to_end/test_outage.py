@@ -18,7 +18,7 @@ import pytest
 
 from potluck.provider.attempt.journal import Journal
 from potluck.provider.data_directory import attempts_directory
-from tests.end_to_end.line import FAR, Line
+from tests.end_to_end.tcp_proxy import FAR, Line
 from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, await_true
 
 LEASE_SECONDS = 2.0

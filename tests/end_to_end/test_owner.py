@@ -29,7 +29,7 @@ from potluck.provider.control.message import (
 )
 from potluck.provider.owner.file import change_file, terms_file
 from potluck.provider.server.leave import leave_for_good
-from tests.asking import ask_once
+from tests.control_request import ask_once
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, potluck
 
 QUICK = {

@@ -17,7 +17,7 @@ from potluck.wire import codec, routes
 from potluck.wire.problem import Problem, to_error
 from potluck.wire.routes import Route
 from potluck.wire.strict_types import StrictRegisterNode
-from tests.architecture.places import DOCS
+from tests.architecture.repository_files import DOCS
 from tests.processes import Api, ServerProcess
 
 PAGE = (DOCS / "rest.md").read_text()

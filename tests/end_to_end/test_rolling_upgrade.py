@@ -17,7 +17,7 @@ from potluck.store import schema
 from potluck.store.schema import Migration, read_migrations
 from tests.databases import Databases
 from tests.end_to_end import earlier_version
-from tests.end_to_end.truth import take
+from tests.end_to_end.database_check import take
 from tests.processes import (
     FAST_PROVIDER,
     Api,

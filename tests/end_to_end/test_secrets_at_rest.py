@@ -22,8 +22,8 @@ from potluck.server.encryption.key_sources import KeyFile
 from potluck.server.postgres.programs import find_program
 from potluck.store.sealing.vault import Vault
 from potluck.wire import plain_values, routes
+from tests.case_counts import tallying
 from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, WholeServerProcess
-from tests.tally import tallying
 from tests.wallets import Wallet
 
 ENVIRONMENT = "planted-environment-8c1f0f7a2e"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.lease import AttemptState
-from tests.end_to_end.truth import check_truth
+from tests.end_to_end.database_check import check_truth
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
 
 LEASE_SECONDS = 2.0

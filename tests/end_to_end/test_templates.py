@@ -18,7 +18,7 @@ import pytest
 from tests.cli.command_line import CommandLine, Finished, InProcess
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 from tests.provider.dependencies.package_index import loopback_index
-from tests.provider.dependencies.repacked import offer
+from tests.provider.dependencies.repacked_wheels import offer
 
 PACKAGES = ("numpy", "pyopencl", "pytools", "platformdirs", "siphash24", "typing-extensions")
 

@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 
 from tests.databases import embedded_databases
-from tests.fuzz.ask import PATIENCE, Asker
-from tests.fuzz.by_hand import columns_of, try_by_hand
-from tests.fuzz.by_schema import try_by_schema
 from tests.fuzz.callers import callers
 from tests.fuzz.counts import Counts
+from tests.fuzz.fuzz_client import PATIENCE, Asker
+from tests.fuzz.handwritten_requests import columns_of, try_by_hand
+from tests.fuzz.schema_requests import try_by_schema
 from tests.processes import ServerProcess
 
 BY_SCHEMA = 20_000

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from potluck.server.api.operations import OPERATIONS
+from tests.case_counts import tallying
 from tests.fuzz.counts import Counts
 from tests.fuzz.run import fuzz
-from tests.security.test_matrix import PAGES
-from tests.tally import tallying
+from tests.security.test_permission_matrix import PAGES
 
 SEED = 20_261_116  # the same requests in every run; `make fuzz` draws its own
 

@@ -61,7 +61,7 @@ from potluck.wire.signing.device_statement import DeviceStatement, statement_dig
 from potluck.wire.signing.sign_in_answer import NODE_STATEMENT
 from potluck.wire.signing.sign_in_message import read
 from potluck.wire.signing.signature import recover, text_digest
-from tests.provider.build import ACCOUNT
+from tests.provider.builders import ACCOUNT
 from tests.provider.files.fake_files import FakeFiles
 
 T = TypeVar("T")

@@ -32,8 +32,8 @@ from potluck.provider.server.log_upload import CUT_MARK
 from potluck.provider.shutdown_request import on_stop_signals
 from potluck.store.new_ids import new_account_id
 from potluck.wire.provider import Preparing, Started
-from tests.asking import ask_once
-from tests.provider.build import a_grant, lease_of, settings_for
+from tests.control_request import ask_once
+from tests.provider.builders import a_grant, lease_of, settings_for
 from tests.provider.fake_server import FakeServer
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from potluck.provider.sandbox.driver import Driver
 from potluck.provider.server.node_key import load_key
 from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.server.throttle import Throttle
-from tests.provider.build import a_grant, completed, lease_of, settings_for
+from tests.provider.builders import a_grant, completed, lease_of, settings_for
 
 
 def test_devices_used_since_the_last_check_are_listed(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from potluck.provider.sandbox.driver import make_trial as a_run
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.provider.sandbox.work_disk import DirectoryDisk
 from potluck.wire.provider import Grant
-from tests.provider.build import ACCOUNT, a_grant, settings_for
+from tests.provider.builders import ACCOUNT, a_grant, settings_for
 
 STRANGER = AccountId("account_01j00000000000000000000009")
 IN_CONTAINERS = SandboxReport(

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from potluck.model.task import EndReason
-from tests.provider.build import a_grant, lease_of
+from tests.provider.builders import a_grant, lease_of
 from tests.provider.fake_server import FakeServer
 from tests.provider.process import provider_process
 

@@ -31,7 +31,7 @@ from potluck.provider.instruction import (
 from potluck.provider.start_order import MOST_STAGED
 from potluck.provider.state import Attempts
 from potluck.wire.provider import Finished, Grant, Preparing, Started
-from tests.provider.build import a_grant, completed, lease_of
+from tests.provider.builders import a_grant, completed, lease_of
 
 
 def a_line(count: int, **changes: object) -> tuple[Attempts, list[Grant]]:

@@ -42,7 +42,7 @@ from potluck.provider.instruction import (
 from potluck.provider.state import REMEMBERED_ENDS, Attempts
 from potluck.store.new_ids import new_task_id
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone, Preparing, Started
-from tests.provider.build import a_grant, a_lease, completed, lease_of
+from tests.provider.builders import a_grant, a_lease, completed, lease_of
 
 TASK = new_task_id()
 

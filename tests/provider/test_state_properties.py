@@ -51,7 +51,7 @@ from potluck.provider.instruction import (
 from potluck.provider.state import Attempts
 from potluck.store.new_ids import new_task_id
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
-from tests.provider.build import a_grant, completed, lease_of
+from tests.provider.builders import a_grant, completed, lease_of
 
 DEVICES = ("one", "two")
 SILENCE_SECONDS = 50.0

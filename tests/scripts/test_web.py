@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from potluck.server.dashboard import read_build
-from tests.architecture.places import ROOT
+from tests.architecture.repository_files import ROOT
 from tests.conftest import need
 from tests.processes import await_true
 

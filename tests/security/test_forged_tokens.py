@@ -17,12 +17,12 @@ from potluck.model.ids import AttemptId
 from potluck.server.auth.tokens import lease_token
 from potluck.server.derived_keys import Keys
 from potluck.wire import routes
+from tests.case_counts import tallying
 from tests.databases import Databases
 from tests.processes import ServerProcess
 from tests.processor_time import OwnTime
-from tests.security import forge
+from tests.security import forged_tokens
 from tests.security.server_keys import ENCRYPTION_KEY, keys_of
-from tests.tally import tallying
 from tests.wallets import Wallet
 
 LARGE = 2**20
@@ -47,11 +47,11 @@ class World(Struct, frozen=True):
 
     @property
     def claims(self) -> dict[str, Any]:
-        return forge.claims_of(self.good)
+        return forged_tokens.claims_of(self.good)
 
     def signed(self, **changes: Any) -> str:
         """With the server's own key: right but for what is changed."""
-        return forge.token({**self.claims, **changes}, self.keys.access)
+        return forged_tokens.token({**self.claims, **changes}, self.keys.access)
 
     def ask(self, headers: Any, path: str = routes.ME.path) -> urllib3.BaseHTTPResponse:
         return urllib3.request(
@@ -89,32 +89,41 @@ def altered_headers(world: World) -> Iterator[tuple[str, str]]:
     for none_name in ("none", "None", "NONE", "nOnE", "", "HS256\x00"):
         yield (
             f"alg {none_name!r}, no signature",
-            forge.unsigned(claims, {**forge.HEADER, "alg": none_name}),
+            forged_tokens.unsigned(claims, {**forged_tokens.HEADER, "alg": none_name}),
         )
         yield (
             f"alg {none_name!r}, signed",
-            forge.token(claims, key, {**forge.HEADER, "alg": none_name}),
+            forged_tokens.token(claims, key, {**forged_tokens.HEADER, "alg": none_name}),
         )
     for alg in ("HS384", "HS512"):
-        yield f"{alg}, signed so", forge.token(claims, key, {**forge.HEADER, "alg": alg}, alg)
-        yield f"{alg}, said HS256", forge.token(claims, key, alg=alg)
+        yield (
+            f"{alg}, signed so",
+            forged_tokens.token(claims, key, {**forged_tokens.HEADER, "alg": alg}, alg),
+        )
+        yield f"{alg}, said HS256", forged_tokens.token(claims, key, alg=alg)
     for other in ("RS256", "ES256", "PS256", "EdDSA", "hs256", None, 256, ["HS256"]):
-        yield f"alg {other}", forge.token(claims, key, {**forge.HEADER, "alg": other})
-    yield "no alg", forge.token(claims, key, {"typ": "at+jwt"})
+        yield (
+            f"alg {other}",
+            forged_tokens.token(claims, key, {**forged_tokens.HEADER, "alg": other}),
+        )
+    yield "no alg", forged_tokens.token(claims, key, {"typ": "at+jwt"})
     for typ in ("JWT", "at+JWT", "application/at+jwt", "refresh+jwt", None, 1):
-        yield f"header typ {typ}", forge.token(claims, key, {**forge.HEADER, "typ": typ})
-    yield "no header typ", forge.token(claims, key, {"alg": "HS256"})
+        yield (
+            f"header typ {typ}",
+            forged_tokens.token(claims, key, {**forged_tokens.HEADER, "typ": typ}),
+        )
+    yield "no header typ", forged_tokens.token(claims, key, {"alg": "HS256"})
     for name, value in _tricks(world).items():
-        header = {**forge.HEADER, **value}
-        yield f"{name}, signed", forge.token(claims, key, header)
-        yield f"{name}, empty key", forge.token(claims, b"", header)
+        header = {**forged_tokens.HEADER, **value}
+        yield f"{name}, signed", forged_tokens.token(claims, key, header)
+        yield f"{name}, empty key", forged_tokens.token(claims, b"", header)
     for text in (b"", b"null", b"[]", b'"HS256"', b"\xff", b"{", b"[" * 300):
-        signed = forge.encoded(text)
+        signed = forged_tokens.encoded(text)
         yield f"header {text[:9]!r}", f"{signed}.{'.'.join(world.good.split('.')[1:])}"
 
 
 def _tricks(world: World) -> dict[str, dict[str, Any]]:
-    symmetric = {"kty": "oct", "k": forge.encoded(b"x"), "alg": "HS256"}
+    symmetric = {"kty": "oct", "k": forged_tokens.encoded(b"x"), "alg": "HS256"}
     return {
         "kid of a path": {"kid": "../../../../dev/null"},
         "kid of SQL": {"kid": "x' UNION SELECT 'key' -- "},
@@ -136,14 +145,14 @@ def other_keys(world: World) -> Iterator[tuple[str, str]]:
     claims = world.claims
     for name in world.keys.__struct_fields__:
         if name != "access":
-            yield f"our key for {name}", forge.token(claims, getattr(world.keys, name))
+            yield f"our key for {name}", forged_tokens.token(claims, getattr(world.keys, name))
     for key in (b"", b"secret", b"potluck", bytes(32), claims["iss"].encode(), b"x" * 32):
-        yield f"key {key[:9]!r}", forge.token(claims, key)
+        yield f"key {key[:9]!r}", forged_tokens.token(claims, key)
     private = rsa.generate_private_key(65537, 2048)
-    header = {**forge.HEADER, "alg": "RS256"}
-    signed = f"{forge.encoded(header)}.{forge.encoded(claims)}"
+    header = {**forged_tokens.HEADER, "alg": "RS256"}
+    signed = f"{forged_tokens.encoded(header)}.{forged_tokens.encoded(claims)}"
     signature = private.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-    yield "RSA", f"{signed}.{forge.encoded(signature)}"
+    yield "RSA", f"{signed}.{forged_tokens.encoded(signature)}"
 
 
 def altered_claims(world: World) -> Iterator[tuple[str, str]]:
@@ -151,7 +160,7 @@ def altered_claims(world: World) -> Iterator[tuple[str, str]]:
     now = int(time.time())
     for name in CLAIMS:
         claims = {key: value for key, value in world.claims.items() if key != name}
-        yield f"no {name}", forge.token(claims, world.keys.access)
+        yield f"no {name}", forged_tokens.token(claims, world.keys.access)
         for value in WRONG_TYPES:
             # An old time of issue is no fault, and jti is any text.
             if (name, repr(value)) in (("iat", "0"), ("jti", "''"), ("jti", "'x'")):
@@ -163,7 +172,7 @@ def altered_claims(world: World) -> Iterator[tuple[str, str]]:
     yield "not before", world.signed(nbf=now + 3600)
     yield "exp as text", world.signed(exp=str(now + 900))
     for text in ("NaN", "Infinity", "-Infinity", "1e999", "9" * 400):
-        yield f"exp {text[:9]}", forge.token(_raw(world, exp=text), world.keys.access)
+        yield f"exp {text[:9]}", forged_tokens.token(_raw(world, exp=text), world.keys.access)
     yield "another issuer", world.signed(iss="potluck-0000000000000000")
     yield "issuer of an origin", world.signed(iss=world.server.url)
     yield "a list of issuers", world.signed(iss=[world.claims["iss"]])
@@ -181,7 +190,7 @@ def _raw(world: World, **texts: str) -> bytes:
 
 def other_subjects(world: World) -> Iterator[tuple[str, str]]:
     """A session is one account's; a token that mixes two is nobody's."""
-    others = forge.claims_of(world.others["access_token"])
+    others = forged_tokens.claims_of(world.others["access_token"])
     yield "somebody else's session", world.signed(sid=others["sid"])
     yield "somebody else", world.signed(sub=others["sub"])
     yield "an unknown session", world.signed(sid="session_01jd0000000000000000000000")
@@ -239,7 +248,7 @@ def malformed(world: World) -> Iterator[tuple[str, str]]:
     yield "a space before it", f" {world.good}"
     yield "in ordinary base64", f"{head}.{body}.{signature.replace('-', '+').replace('_', '/')}+"
     for claims in (b"", b"null", b"[]", b"1", b'"x"', b"{", b"\xff\xfe", b"[" * 300):
-        yield f"claims {claims[:9]!r}", forge.token(claims, world.keys.access)
+        yield f"claims {claims[:9]!r}", forged_tokens.token(claims, world.keys.access)
     for size in (1025, 8192):
         yield f"{size} bytes", "x" * size
         yield f"{size} bytes, signed", world.signed(pad="x" * size)

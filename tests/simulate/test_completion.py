@@ -16,7 +16,7 @@ from potluck.simulate.completion import Replay, SimulatedCluster
 from potluck.simulate.plot import PlotSeries, line_chart
 from potluck.simulate.trace import TraceJob, read_trace
 from tests.processes import potluck
-from tests.shared import shared_folder
+from tests.public_data import shared_folder
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 

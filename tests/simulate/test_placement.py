@@ -12,7 +12,7 @@ from potluck.decide.placement.fragmentation import Fragmentation
 from potluck.model.error import InvalidInput
 from potluck.simulate.openb import Trace, gpu_milli, read_openb
 from potluck.simulate.placement import arrivals, fill_pool
-from tests.shared import shared_folder
+from tests.public_data import shared_folder
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
     f"node-{number},{8000 * gpus},{32768 * gpus},{gpus},{model}\n"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from potluck.model.error import InvalidInput
 from potluck.wire.signing.sign_in_message import LONGEST_MESSAGE, SignIn, moment, read, write
-from tests.shared import shared_folder
-from tests.tally import tallying
+from tests.case_counts import tallying
+from tests.public_data import shared_folder
 
 _NAMES = {
     "chainId": "chain_id",

@@ -8,9 +8,9 @@ import pytest
 import urllib3
 
 from potluck.server.dashboard import BUILT_FOLDER
-from tests.architecture.places import ROOT, SOURCE
+from tests.architecture.repository_files import ROOT, SOURCE
 from tests.cli.command_line import CommandLine
-from tests.cli.operate.upped import Upped
+from tests.cli.operate.platform_process import Upped
 from tests.clusters import CLUSTERS
 from tests.conftest import need
 from tests.processes import await_true

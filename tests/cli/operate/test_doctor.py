@@ -41,7 +41,7 @@ from potluck.provider.server.node_key import Authorised, ensure_key, save_delega
 from potluck.wire.consumer import ServerHealth, ServerReadiness
 from potluck.wire.identity import Me
 from tests.cli.command_line import CommandLine
-from tests.cli.machines import BIG, NODE, FakeProvider, a_status
+from tests.cli.fake_provider import BIG, NODE, FakeProvider, a_status
 from tests.consumer.fake_server import FakeServer, Scene, refuses, says
 from tests.processes import free_port
 

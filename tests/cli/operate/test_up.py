@@ -11,7 +11,7 @@ import pytest
 
 from potluck.consumer.identity.keystore import encrypt_key
 from tests.cli.command_line import CommandLine, InProcess
-from tests.cli.operate.upped import PATIENCE_SECONDS, Upped
+from tests.cli.operate.platform_process import PATIENCE_SECONDS, Upped
 from tests.clusters import CLUSTERS
 from tests.processes import free_port
 from tests.wallets import Wallet

@@ -25,7 +25,7 @@ from potluck.provider.control.message import (
 from potluck.provider.data_directory import known_urls, save_node_id
 from potluck.provider.owner.file import NodeLimits
 from tests.cli.command_line import CommandLine, Finished, InProcess
-from tests.cli.machines import BIG, NODE, SMALL, TASK, FakeProvider, a_device, a_status
+from tests.cli.fake_provider import BIG, NODE, SMALL, TASK, FakeProvider, a_device, a_status
 from tests.cli.pseudo_terminal import Terminal
 
 CHOICES = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine, InProcess
-from tests.cli.operate.upped import Upped
+from tests.cli.operate.platform_process import Upped
 
 SHOWS = """
 import os, pathlib, sys

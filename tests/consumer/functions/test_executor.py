@@ -25,7 +25,7 @@ from potluck.model.error import InvalidInput, RemoteError
 from potluck.model.lease import Lease
 from potluck.model.task import TaskState
 from potluck.wire.provider import Grant, Report
-from tests.consumer.stand_in import StandIn, runs
+from tests.consumer.fake_node import StandIn, runs
 from tests.processes import ServerProcess
 
 

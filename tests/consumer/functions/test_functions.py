@@ -27,7 +27,7 @@ from potluck.model.task import EndReason, TaskState
 from potluck.wire import item_file, plain_values
 from potluck.wire.provider import Finished, Grant, Report
 from potluck.wire.results import ResultPiece
-from tests.consumer.stand_in import StandIn, fails_items, gives, gives_items, raises, raises_items
+from tests.consumer.fake_node import StandIn, fails_items, gives, gives_items, raises, raises_items
 from tests.processes import ServerProcess, await_true
 
 ERROR = {"type": "ValueError", "message": "no", "traceback": "Traceback …\n  in square"}

@@ -27,9 +27,9 @@ from potluck.consumer.functions.progress import (
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.task import TaskState
 from potluck.wire.files import TaskFiles
+from tests.consumer.fake_node import StandIn, runs
 from tests.consumer.fake_server import FakeServer, Scene, a_task, says
 from tests.consumer.functions.test_executor import Gate
-from tests.consumer.stand_in import StandIn, runs
 from tests.consumer.test_client import HASTE
 from tests.local.test_media_size import png
 from tests.processes import ServerProcess, await_true

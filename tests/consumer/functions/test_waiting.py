@@ -14,7 +14,7 @@ from potluck.consumer.functions.call_output import VARIABLE, is_output_shown
 from potluck.model.lease import Lease
 from potluck.model.task import TaskState
 from potluck.wire.provider import Grant, LogChunk, PackedLogPiece, Report
-from tests.consumer.stand_in import StandIn, gives
+from tests.consumer.fake_node import StandIn, gives
 from tests.processes import ServerProcess, await_true
 
 NONE = b"\xc0"

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tests.decide.recorded.cases import DIGESTS, long_cases, moderate_cases
-from tests.shared import shared_folder
+from tests.public_data import shared_folder
 
 RECORDED: dict[str, str] = json.loads(DIGESTS.read_text())
 NEEDS_NO_TRACE = ("random", "more random", "bench")

@@ -18,15 +18,15 @@ from msgspec.structs import replace
 
 from potluck.wire import routes
 from tests.databases import embedded_databases
-from tests.fuzz.ask import PATIENCE
 from tests.fuzz.cost.bystander import measure_bystander
 from tests.fuzz.cost.hostile_bodies import large_offer
+from tests.fuzz.cost.large_pool import World
 from tests.fuzz.cost.meter import USUAL_MILLISECONDS, LoopMeter, speed_milliseconds
 from tests.fuzz.cost.search import Candidate, CostlyRequest, CostSearch
-from tests.fuzz.cost.world import World
+from tests.fuzz.fuzz_client import PATIENCE
 from tests.processes import ServerProcess
-from tests.security.matrix import operations
 from tests.security.people import Person
+from tests.security.permission_matrix import operations
 
 MOST_MILLISECONDS = 50.0
 MOST_WAIT_MILLISECONDS = 100.0

@@ -12,10 +12,10 @@ from msgspec import Struct
 from potluck.model.account import Scope
 from tests.fuzz.cost.bodies import MOST_BYTES, BodyMaker, encode, enlarge
 from tests.fuzz.cost.hostile_bodies import hostile_bodies
+from tests.fuzz.cost.large_pool import World
 from tests.fuzz.cost.meter import LoopMeter
-from tests.fuzz.cost.world import World
 from tests.security.bodies import BODIES, MESSAGEPACK, OCTETS, content_type
-from tests.security.matrix import QUERIES, Operation
+from tests.security.permission_matrix import QUERIES, Operation
 
 _SIZES = (8, 64, 1_000, 20_000)
 _KEPT = 4

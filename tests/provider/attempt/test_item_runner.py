@@ -26,7 +26,7 @@ from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, StopRequest
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
-from tests.provider.build import a_grant, idle_freight, lease_of
+from tests.provider.builders import a_grant, idle_freight, lease_of
 from tests.provider.fake_server import FakeServer
 from tests.provider.process import provider_process
 from tests.provider.test_daemon import providing

@@ -23,7 +23,7 @@ from potluck.provider.attempt.journal import (
     OutcomesDelivered,
 )
 from potluck.wire.provider import ItemOutcome, ItemsDone
-from tests.provider.build import a_lease, completed
+from tests.provider.builders import a_lease, completed
 
 
 def reopened(directory: Path) -> dict[AttemptId, bool]:
@@ -199,7 +199,7 @@ import sys
 from pathlib import Path
 from potluck.provider.attempt import journal
 from potluck.provider.attempt.journal import Concluded, Forgotten, Journal, Leased
-from tests.provider.build import a_lease, completed
+from tests.provider.builders import a_lease, completed
 
 journal._REWRITE_FROM_RECORDS = 50
 book = Journal.open(Path(sys.argv[1]))

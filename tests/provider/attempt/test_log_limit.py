@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.log_limit import LimitedLog, OverwrittenLines
-from tests.provider.build import a_lease
+from tests.provider.builders import a_lease
 
 
 def collapsed(*pieces: bytes) -> bytes:

@@ -18,8 +18,8 @@ from potluck.provider.instruction import SignReceipt
 from potluck.provider.server.node_key import load_key
 from potluck.wire.provider import Grant, NodeRegistered
 from potluck.wire.signing.receipt import NO_HASH, Receipt
-from tests.provider.build import a_grant, completed, lease_of
-from tests.provider.server.linked import during, until
+from tests.provider.builders import a_grant, completed, lease_of
+from tests.provider.server.connected_client import during, until
 from tests.wallets import Wallet
 
 REGISTERED = NodeRegistered(

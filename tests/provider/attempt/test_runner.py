@@ -30,7 +30,7 @@ from potluck.provider.sandbox.driver import Driver, StopRequest
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.provider.server.throttle import Throttle
 from potluck.wire.provider import Finished, Grant, GrantedDevice
-from tests.provider.build import ACCOUNT, WALLET, a_grant, idle_freight
+from tests.provider.builders import ACCOUNT, WALLET, a_grant, idle_freight
 from tests.provider.dependencies.package_index import loopback_index, wheel
 from tests.provider.devices.test_expose import Rig
 

@@ -13,9 +13,9 @@ from potluck.provider.server.server_client import open_node_client
 from potluck.wire.device_challenge import DeviceChallenge, make_factors, matrix_rows, unpack_product
 from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
 from tests.conftest import need
-from tests.provider.build import KEY, settings_for
+from tests.provider.builders import KEY, settings_for
 from tests.provider.fake_server import FakeServer
-from tests.provider.server.linked import REGISTRATION, during
+from tests.provider.server.connected_client import REGISTRATION, during
 
 SEED = "5eed" * 16
 (CPU,) = REGISTRATION.description.devices

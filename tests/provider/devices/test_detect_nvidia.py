@@ -15,7 +15,7 @@ from potluck.provider.detect.report import RouteAnswer, RouteOutcome, RouteTrial
 from potluck.provider.detect.routes import NVML, may_be_here, report_unlisted_cards, routes
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import FoundDevice, Sample
-from tests.stubs.mixed import OFFERED, WHOLE, mixed_rig
+from tests.stubs.mixed_gpus import OFFERED, WHOLE, mixed_rig
 from tests.stubs.nvml import GIB, Card, NvmlRig
 
 SECONDS = 20.0

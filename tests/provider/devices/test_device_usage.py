@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from potluck.provider.attempt.usage_meter import DeviceMeter, DeviceSpent, DeviceUsage
 from potluck.provider.detect.types import Sample
 from potluck.wire.provider import GrantedDevice
-from tests.provider.build import a_grant
+from tests.provider.builders import a_grant
 
 
 def test_a_device_is_counted_from_look_to_look() -> None:

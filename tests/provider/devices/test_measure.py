@@ -17,7 +17,7 @@ from potluck.provider.devices.offer import NodeOffer, measure_devices
 from potluck.provider.measure.measure import measure, measured_before
 from potluck.provider.owner.live_rules import OwnerRules
 from tests.conftest import need
-from tests.provider.build import settings_for
+from tests.provider.builders import settings_for
 
 FOUND = FoundDevice(DeviceKind.GPU, "V", "M", 1, "opencl", opencl_uuid="gpu-not-here")
 DEVICE = DeviceDescription(DeviceKind.GPU, "GPU-1", "V", "M", 1, driver="1.0")

@@ -18,7 +18,8 @@ from potluck.model.network.patterns import RAW
 from potluck.model.task import MIB, EndReason
 from potluck.provider.egress.raw.packets import GATEWAY, INSIDE
 from potluck.provider.sandbox.driver import PYTHON
-from tests.end_to_end.cut_network import why_not
+from tests.case_counts import tallying
+from tests.end_to_end.network_namespace import why_not
 from tests.processes import await_true
 from tests.provider.egress import raw_probe
 from tests.provider.egress.destinations import special_addresses
@@ -36,7 +37,6 @@ from tests.provider.egress.internet import (
 from tests.provider.egress.test_ssrf import state_directory
 from tests.provider.sandbox.conftest import Host, confinement, hosting, skip_unless_possible
 from tests.provider.sandbox.host import Answer, Request
-from tests.tally import tallying
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),

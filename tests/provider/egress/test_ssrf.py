@@ -16,14 +16,14 @@ import pytest
 
 from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox.driver import PYTHON
-from tests.end_to_end.cut_network import why_not
+from tests.case_counts import tallying
+from tests.end_to_end.network_namespace import why_not
 from tests.provider.egress import probe
 from tests.provider.egress.destinations import forbidden, rebinding, spellings
 from tests.provider.egress.internet import BODY, LINE, NAMES, Internet, small_internet
 from tests.provider.sandbox.conftest import Host, confinement, hosting, skip_unless_possible
 from tests.provider.sandbox.docker.engine import starting
 from tests.provider.sandbox.host import Answer, Request
-from tests.tally import tallying
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 DRIVERS = (

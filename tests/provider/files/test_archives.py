@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.case_counts import tallying
 from tests.provider.files.archives import HOSTILE, ODD, Archive, write
 from tests.provider.sandbox.conftest import REPOSITORY
-from tests.tally import tallying
 
 MOST_SECONDS = 2.0
 MOST_BYTES = 200 * 2**20

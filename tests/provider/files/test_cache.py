@@ -13,9 +13,9 @@ from potluck.provider.files.blob_transfer import BlobTransfer
 from potluck.provider.files.cache import FileCache
 from potluck.provider.sandbox.driver import InputFailed
 from potluck.provider.server.throttle import Throttle
-from tests.provider.build import a_lease
+from tests.provider.builders import a_lease
 from tests.provider.fake_server import FakeServer
-from tests.provider.server.linked import linked
+from tests.provider.server.connected_client import linked
 
 DATA = bytes(range(256)) * 20
 

@@ -12,7 +12,7 @@ from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.log_limit import LimitedLog
 from potluck.provider.files import archive
 from potluck.provider.sandbox.driver import WorkDirectory
-from tests.provider.build import a_lease, idle_freight
+from tests.provider.builders import a_lease, idle_freight
 
 
 class Kept:

@@ -23,7 +23,7 @@ from potluck.provider.files.output_upload import OUTPUT_NAME, collect_outputs
 from potluck.provider.files.unpack import make_directory, put_file, unpack
 from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
-from tests.provider.build import a_lease
+from tests.provider.builders import a_lease
 
 
 @pytest.fixture

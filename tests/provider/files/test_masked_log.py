@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.log_limit import LimitedLog
 from potluck.provider.attempt.mask import Mask, MaskedLog
-from tests.provider.build import a_lease
+from tests.provider.builders import a_lease
 
 SECRETS = ("swordfish", "fishbone", "fishbone123", "tiny")
 

@@ -9,7 +9,7 @@ import pytest
 from potluck.provider.files.new_files import KeepPatterns, NewFiles
 from potluck.provider.files.output_upload import collect_new_files
 from potluck.provider.sandbox.driver import WorkDirectory
-from tests.provider.build import idle_freight
+from tests.provider.builders import idle_freight
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from potluck.model.blob import INLINE_BYTES
 from potluck.provider.files import outbox as outboxes
 from potluck.provider.files.outbox import DiskFull, Outbox, OutputRole, remove_stray_outboxes
-from tests.provider.build import a_lease
+from tests.provider.builders import a_lease
 
 ATTEMPT = a_lease()[0].attempt_id
 

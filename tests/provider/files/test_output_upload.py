@@ -17,9 +17,9 @@ from potluck.provider.files.blob_transfer import AttemptTransfers, BlobTransfer
 from potluck.provider.files.outbox import Outbox, OutputRole
 from potluck.provider.files.output_upload import upload_outputs
 from potluck.provider.server.throttle import Throttle
-from tests.provider.build import a_lease
+from tests.provider.builders import a_lease
 from tests.provider.fake_server import FakeServer
-from tests.provider.server.linked import linked
+from tests.provider.server.connected_client import linked
 
 LARGE = bytes(range(256)) * 1025
 

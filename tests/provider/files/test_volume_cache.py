@@ -16,9 +16,9 @@ from potluck.provider.files.volume_cache import VolumeCache
 from potluck.provider.sandbox.driver import InputFailed
 from potluck.provider.server.throttle import Throttle
 from potluck.wire.volumes import VolumeChunk, VolumeFile, VolumeManifest, version_of
-from tests.provider.build import a_lease
+from tests.provider.builders import a_lease
 from tests.provider.fake_server import FakeServer
-from tests.provider.server.linked import linked
+from tests.provider.server.connected_client import linked
 
 OWNER, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
 

@@ -37,7 +37,7 @@ from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.wire.plain_values import decode
-from tests.provider.build import a_grant
+from tests.provider.builders import a_grant
 from tests.provider.functions.warm_calls import Shop, call_of, items_of, key, open_shop
 
 OTHER = AccountId("account_01j00000000000000000000001")

@@ -34,7 +34,7 @@ from potluck.provider.sandbox.driver import Driver, RunOutcome, StopRequest
 from potluck.wire import item_file
 from potluck.wire.plain_values import decode
 from potluck.wire.provider import Grant
-from tests.provider.build import ACCOUNT, a_grant, idle_freight
+from tests.provider.builders import ACCOUNT, a_grant, idle_freight
 
 LIMITS = Limits(run_seconds=20, processes=16, log_bytes=65_536)
 WANTED = Requirements(memory_bytes=128 * MIB, disk_bytes=8 * MIB)

@@ -24,7 +24,7 @@ from potluck.provider.control.message import (
     Request,
     ShowStatus,
 )
-from tests.asking import ask_once
+from tests.control_request import ask_once
 
 
 async def echo(request: Request) -> AsyncGenerator[Answer]:

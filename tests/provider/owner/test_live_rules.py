@@ -23,7 +23,7 @@ from potluck.provider.owner.observations import Observations
 from potluck.provider.owner.owner_duties import AvailabilityDuty, ProviderHooks
 from potluck.provider.owner.remote_requests import RemoteRequests
 from potluck.wire.owner_request import OwnerOrder, Wish
-from tests.provider.build import ACCOUNT, WALLET, a_grant, settings_for
+from tests.provider.builders import ACCOUNT, WALLET, a_grant, settings_for
 
 OWNER = AccountId("account_01j00000000000000000000009")
 CARD = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "L4", 2**34)

@@ -12,7 +12,7 @@ from potluck.model.task import GIB, Requirements
 from potluck.model.terms import TermsChange
 from potluck.provider.devices.offer import NodeOffer
 from potluck.provider.owner.live_rules import OwnerRules
-from tests.provider.build import a_grant, settings_for
+from tests.provider.builders import a_grant, settings_for
 
 CPU = DeviceDescription(DeviceKind.CPU, "CPU-1", "AMD", "EPYC", 2**30)
 STRANGER = AccountId("account_01j00000000000000000000009")

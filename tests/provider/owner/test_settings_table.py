@@ -7,7 +7,7 @@ from potluck.model.error import InvalidInput
 from potluck.model.terms import TaskKind, TermsChange
 from potluck.provider.owner.file import read_text
 from potluck.provider.owner.settings_table import KEYS, OwnerSetting, Written, key_named
-from tests.architecture.places import DOCS, code_blocks
+from tests.architecture.repository_files import DOCS, code_blocks
 
 WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
 

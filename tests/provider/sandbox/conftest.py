@@ -20,7 +20,7 @@ from potluck.provider.sandbox.docker.work_directory import CONTAINER_DISKS, remo
 from potluck.provider.sandbox.driver import PYTHON, Confinement
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from potluck.provider.sandbox.work_disk import DISKS, remove_leftovers
-from tests.groups import remove_groups
+from tests.control_groups import remove_groups
 from tests.ordinary_user import NOBODY, need_ordinary_user
 from tests.provider.sandbox.host import Answer, Request, decode, encode
 

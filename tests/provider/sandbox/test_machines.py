@@ -12,7 +12,7 @@ import pytest
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.root_filesystem import find_pythons
 from tests.provider.sandbox.conftest import hosting, nobody_for
-from tests.provider.sandbox.test_walls import EATS_MEMORY, FORKS_FOREVER
+from tests.provider.sandbox.test_limit_reasons import EATS_MEMORY, FORKS_FOREVER
 
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"

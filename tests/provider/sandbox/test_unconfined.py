@@ -16,8 +16,8 @@ from potluck.provider.sandbox.driver import PYTHON, Mount
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from tests.provider.sandbox.conftest import SECRET, Host, confinement, hosting
 from tests.provider.sandbox.host import Request
+from tests.provider.sandbox.test_limit_reasons import EATS_MEMORY
 from tests.provider.sandbox.test_nothing_is_left import FAMILY, eventually, is_alive
-from tests.provider.sandbox.test_walls import EATS_MEMORY
 
 FORKS_SLEEPERS = "import os, time\nfor _ in range(40): os.fork() or time.sleep(60)\ntime.sleep(60)"
 FILLS_DISK_SLOWLY = "import time\nfor n in range(64): open(str(n), 'wb').write(bytes(1 << 20))\n"

@@ -9,9 +9,9 @@ from potluck.provider.event import LeaseLost, LogAcknowledged, LogCut
 from potluck.provider.server.log_upload import CUT_MARK, ship_log
 from potluck.provider.server.throttle import Throttle
 from potluck.wire.provider import PackedLogPiece
-from tests.provider.build import a_lease
+from tests.provider.builders import a_lease
 from tests.provider.fake_server import FakeServer
-from tests.provider.server.linked import during, linked, until
+from tests.provider.server.connected_client import during, linked, until
 
 
 def a_written_log(directory: Path, *pieces: bytes) -> tuple[LogBuffer, Any]:

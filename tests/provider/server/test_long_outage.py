@@ -16,8 +16,8 @@ from potluck.provider.announcement import Announcement, ServerSilent
 from potluck.provider.server.server_client import NodeServerClient, open_node_client
 from potluck.wire.provider import Heartbeat, RegisterNode
 from tests.processes import free_port
-from tests.provider.build import KEY, settings_for
-from tests.provider.server.linked import REGISTRATION
+from tests.provider.builders import KEY, settings_for
+from tests.provider.server.connected_client import REGISTRATION
 
 HOUR_SECONDS = 3_600.0
 LONGEST_SECONDS = 15.0

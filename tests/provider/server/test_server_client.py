@@ -40,9 +40,16 @@ from potluck.wire.provider import (
     Started,
 )
 from tests.processes import free_port
-from tests.provider.build import KEY, a_grant, a_lease, completed, lease_of, settings_for
+from tests.provider.builders import KEY, a_grant, a_lease, completed, lease_of, settings_for
 from tests.provider.fake_server import SERVER_NOT_READY, FakeServer
-from tests.provider.server.linked import REGISTRATION, Provider, during, linked, saying, until
+from tests.provider.server.connected_client import (
+    REGISTRATION,
+    Provider,
+    during,
+    linked,
+    saying,
+    until,
+)
 
 
 def polling_for(wait_seconds: float) -> Rhythm:

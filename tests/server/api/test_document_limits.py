@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from potluck.model.bounded_types import PRINTABLE, portable_pattern
-from tests.server.api.described import document, operations
+from tests.server.api.openapi_document import document, operations
 
 
 @pytest.mark.parametrize("name", sorted(operations()))

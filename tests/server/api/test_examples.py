@@ -13,8 +13,8 @@ from potluck.model.ids import is_id
 from potluck.server.api.examples import names
 from potluck.server.api.operations import AREAS, OPERATIONS
 from potluck.wire import codec
-from tests.security.test_matrix import PAGES
-from tests.server.api.described import application, document, operations
+from tests.security.test_permission_matrix import PAGES
+from tests.server.api.openapi_document import application, document, operations
 
 HOW = "declare a title, a request and a response where its handler is, in src/potluck/server/api/"
 

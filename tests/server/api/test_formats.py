@@ -9,7 +9,7 @@ import urllib3
 
 from potluck.wire import codec
 from potluck.wire.consumer import TaskPage, TaskView
-from tests.fuzz.hostile import PACKED_VALUES
+from tests.fuzz.hostile_variants import PACKED_VALUES
 from tests.processes import Api, ServerProcess
 from tests.wallets import Wallet
 

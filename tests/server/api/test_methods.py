@@ -6,7 +6,7 @@ import pytest
 
 from potluck.server.api.operations import OPERATIONS
 from tests.processes import ServerProcess
-from tests.security.matrix import NAMES_OF_NOTHING
+from tests.security.permission_matrix import NAMES_OF_NOTHING
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE")
 

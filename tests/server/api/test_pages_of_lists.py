@@ -8,7 +8,7 @@ import pytest
 from potluck.consumer import Potluck
 from potluck.wire import routes
 from tests.processes import Api, ServerProcess
-from tests.server.api.described import document, operations
+from tests.server.api.openapi_document import document, operations
 from tests.wallets import Wallet
 
 # Lists that are part of one object or of one answer, with what bounds them.

@@ -5,9 +5,9 @@ import urllib3
 
 from potluck.server.api.http.query import known_names
 from tests.processes import ServerProcess
-from tests.security.matrix import NAMES_OF_NOTHING
 from tests.security.people import TASK
-from tests.server.api.described import application, operations
+from tests.security.permission_matrix import NAMES_OF_NOTHING
+from tests.server.api.openapi_document import application, operations
 
 
 @pytest.mark.parametrize("query", ["nonsense=1", "State=queued", "nonsense", "limit=1&page=2"])

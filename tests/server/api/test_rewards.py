@@ -18,7 +18,7 @@ from potluck.wire.money.rewards import PaidRow
 from potluck.wire.signing.epoch_statement import statement_signer
 from tests.cli.command_line import CommandLine
 from tests.databases import Databases
-from tests.end_to_end.late_rewards import PAYOUT_LATE
+from tests.end_to_end.reward_faults import PAYOUT_LATE
 from tests.processes import ServerProcess, await_true
 from tests.wallets import Wallet
 

@@ -14,7 +14,7 @@ import pytest
 
 from potluck.wire.files import PART_BYTES
 from tests.processes import Api, ServerProcess, await_true
-from tests.server.api.described import operations
+from tests.server.api.openapi_document import operations
 from tests.wallets import Wallet
 
 OCTETS = {"Content_Type": "application/octet-stream"}

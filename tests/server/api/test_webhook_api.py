@@ -11,7 +11,7 @@ from potluck import webhook
 from potluck.wire import routes
 from tests.cli.command_line import CommandLine, InProcess
 from tests.processes import ServerProcess, await_true
-from tests.server.api.hooked import Hooked, hooked
+from tests.server.api.webhook_receiver import Hooked, hooked
 from tests.wallets import Wallet
 
 WAITS = {"memory_bytes": 2**50}

@@ -18,10 +18,10 @@ from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.wire.signing.sign_in_message import SignIn, moment, read, write
 from potluck.wire.signing.signature import recover, text_digest
+from tests.case_counts import tallying
 from tests.chain.anvil import Anvil
 from tests.chain.contracts import owned_by
-from tests.shared import shared_folder
-from tests.tally import tallying
+from tests.public_data import shared_folder
 from tests.wire.test_sign_in import fields
 
 _AGAINST = ("domainBinding", "matchNonce", "time")

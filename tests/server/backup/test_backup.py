@@ -29,9 +29,9 @@ from potluck.store.scheduler import leader
 from potluck.store.schema import migrate
 from potluck.wire.provider import Started
 from tests.databases import Databases
+from tests.server.flow.blob_uploads import send
 from tests.server.flow.housekeeping.test_garbage import hurried
 from tests.server.flow.pool import Pool, done, lease_of
-from tests.server.flow.sending import send
 
 SECRET = BackupSecret(b"a key of a key file of 32 bytes.", is_passphrase=False)
 KEYS = bytes(32).hex().encode()

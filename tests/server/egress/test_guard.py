@@ -15,7 +15,7 @@ from potluck.model.network.public_address import why_not_public
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender
 from potluck.server.egress.types import Unreachable
-from tests.server.egress.recording import Canary, Names, Recorder, outward
+from tests.server.egress.recording_connector import Canary, Names, Recorder, outward
 
 # Each of these means a place that is nobody's business, or could mean one to somebody.
 REFUSED = {

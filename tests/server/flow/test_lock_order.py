@@ -34,8 +34,8 @@ from potluck.store.new_ids import new_attempt_id
 from potluck.wire.consumer import TaskView
 from potluck.wire.files import AddedFile, AddFiles
 from potluck.wire.provider import Grant, NodeRegistered, Preparing, Started
+from tests.server.flow.blob_uploads import send
 from tests.server.flow.pool import Pool, done, lease_of, request
-from tests.server.flow.sending import send
 from tests.wallets import Wallet
 
 Stage = Callable[[Pool, NodeId, Grant], Awaitable[Any]]

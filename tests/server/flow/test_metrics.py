@@ -29,7 +29,7 @@ from potluck.wire.device_status import DeviceStatus
 from potluck.wire.money.rewards import PaidRow
 from potluck.wire.provider import Heartbeat, Started
 from tests.server.flow.pool import Pool, done, lease_of
-from tests.server.flow.settle.earning import close, earn, want_payout
+from tests.server.flow.settle.reward_epochs import close, earn, want_payout
 from tests.server.flow.settle.test_slices import SLICE, begin, run
 from tests.wallets import Wallet
 

@@ -25,7 +25,7 @@ from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import compile_query, load, read_sources
 from tests.server.flow.lease import test_leases, test_terms
 from tests.server.flow.pool import Pool, done, lease_of
-from tests.server.flow.schedule import test_guards
+from tests.server.flow.schedule import test_assignment_guards
 
 Scenario = Callable[[Pool], Awaitable[None]]
 
@@ -124,7 +124,7 @@ async def _does_not_come_back_to_a_taken_device(pool: Pool) -> None:
 
 
 def _guard(change: str) -> Scenario:
-    return partial(_is_refused, change=test_guards.CHANGES[change])
+    return partial(_is_refused, change=test_assignment_guards.CHANGES[change])
 
 
 PLANTED_FAULTS = {

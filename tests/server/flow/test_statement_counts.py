@@ -14,7 +14,7 @@ from potluck.server.api.operations import OPERATIONS
 from potluck.server.caches import open_caches
 from potluck.server.services import Services
 from potluck.wire import routes
-from tests.architecture.places import ROOT
+from tests.architecture.repository_files import ROOT
 from tests.server.flow.counted_requests import (
     Statements,
     client_of,

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.processes import ServerProcess
-from tests.server.http.raw import Raw
+from tests.server.http.raw_socket import Raw
 
 CLOSED = "default-src 'none'; frame-ancestors 'none'"
 ANSWERS = {

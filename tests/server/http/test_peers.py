@@ -8,8 +8,8 @@ from potluck.model.error import BadSettings
 from potluck.server.http.peers import Client, Peers
 from tests.processes import ServerProcess, free_port
 from tests.server.http.conftest import EDGE
-from tests.server.http.raw import Raw
-from tests.server.http.test_slow import GET
+from tests.server.http.raw_socket import Raw
+from tests.server.http.test_slow_clients import GET
 
 PROXIES = Peers(["10.0.0.0/8", "2001:db8::/32"])
 PROXY = ("10.0.0.7", 4711)

@@ -25,8 +25,8 @@ from potluck.server.settings import ServerSettings, read_settings
 from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
-from tests.server.http.raw import Raw, authority_file, context_for
-from tests.server.http.test_slow import GET
+from tests.server.http.raw_socket import Raw, authority_file, context_for
+from tests.server.http.test_slow_clients import GET
 
 NAMES = ("pool.example.org", "localhost", "127.0.0.1", "::1")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ Left out are those that look at how bubblewrap itself makes its walls.
 
 import pytest
 
-from tests.provider.sandbox.test_ends import *  # noqa: F403
+from tests.provider.sandbox.test_exit_reasons import *  # noqa: F403
 from tests.provider.sandbox.test_opencl import *  # noqa: F403
 from tests.provider.sandbox.test_stdin import *  # noqa: F403
 

@@ -16,8 +16,8 @@ from tests.ordinary_user import need_ordinary_user
 from tests.provider.sandbox.conftest import SECRET, Host, confinement, hosting
 from tests.provider.sandbox.docker.engine import Started, starting
 from tests.provider.sandbox.host import Request
+from tests.provider.sandbox.test_limit_reasons import EATS_MEMORY, FILLS_DISK, FORKS_FOREVER
 from tests.provider.sandbox.test_recall import POLITE
-from tests.provider.sandbox.test_walls import EATS_MEMORY, FILLS_DISK, FORKS_FOREVER
 
 # All of what a run sees, in one.
 LOOKS_AROUND = """

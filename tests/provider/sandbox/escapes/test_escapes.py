@@ -18,12 +18,12 @@ import pytest
 
 from potluck.model.task import MIB
 from potluck.provider.sandbox.driver import PYTHON, Mount
+from tests.case_counts import Tally, tallying
 from tests.provider.sandbox.conftest import SECRET, Host, confinement, hosting, skip_unless_possible
 from tests.provider.sandbox.docker.engine import starting
 from tests.provider.sandbox.escapes.archive import packed
-from tests.provider.sandbox.escapes.grounds import SHOWN, Grounds, laid_out
+from tests.provider.sandbox.escapes.escape_host import SHOWN, Grounds, laid_out
 from tests.provider.sandbox.host import Request
-from tests.tally import Tally, tallying
 
 LEAST_PROBES = 160
 LEAST_OPEN_FOR_A_USER, LEAST_OPEN_FOR_ANYBODY = 60, 120

@@ -3,10 +3,10 @@
 import pytest
 
 from potluck.model.task import EndReason
+from tests.case_counts import Tally, tallying
 from tests.provider.sandbox.conftest import Host, hosting
 from tests.provider.sandbox.docker.engine import ENGINES, starting
-from tests.provider.sandbox.limits.table import LIMITS, MOST_SHARE, NAMES, share, touch
-from tests.tally import Tally, tallying
+from tests.provider.sandbox.limits.limit_cases import LIMITS, MOST_SHARE, NAMES, share, touch
 
 
 def test_the_processor_is_shared_as_asked(host: Host) -> None:

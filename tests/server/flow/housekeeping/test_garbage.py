@@ -25,10 +25,10 @@ from potluck.store import backups
 from potluck.store.files import garbage as store_collect
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
 from potluck.wire.provider import Finished
+from tests.server.flow.blob_uploads import ref, send, send_from_node
 from tests.server.flow.pool import Pool, lease_of
 from tests.server.flow.report.functions import ask, call, returned
 from tests.server.flow.schedule.arrays import give
-from tests.server.flow.sending import ref, send, send_from_node
 
 BRIEF = {
     "keep_results_seconds": 0.001,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.chain.anvil import Anvil
 from tests.chain.fixtures import chain
-from tests.server.flow.payout.paying import PayingPool, open_paying
+from tests.server.flow.payout.payout_pool import PayingPool, open_paying
 from tests.server.flow.pool import Pool
 
 __all__ = ["chain"]

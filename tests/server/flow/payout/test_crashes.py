@@ -18,7 +18,7 @@ from potluck.local.child_process import end_with_parent
 from tests.chain.anvil import Anvil
 from tests.chain.rewards import RewardsRig
 from tests.server.flow.payout.crash_worker import WorkerTask, kill_points
-from tests.server.flow.payout.paying import CREDIT, PayingPool
+from tests.server.flow.payout.payout_pool import CREDIT, PayingPool
 from tests.server.flow.pool import Pool
 from tests.wallets import Wallet
 

@@ -17,7 +17,7 @@ from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.store.identity import accounts
 from potluck.store.scheduler import leader
-from tests.server.flow.payout.paying import CONFIRMATIONS, CREDIT, PayingPool
+from tests.server.flow.payout.payout_pool import CONFIRMATIONS, CREDIT, PayingPool
 from tests.wallets import Wallet
 
 ALICE = Wallet("alice").address

@@ -5,7 +5,7 @@ import pytest
 from potluck.chain.rewards_contract import claim_call
 from potluck.server.flow.payout.proof import find_proof
 from tests.chain.rewards import DELAY_SECONDS, STRANGER
-from tests.server.flow.payout.paying import CREDIT, PayingPool
+from tests.server.flow.payout.payout_pool import CREDIT, PayingPool
 from tests.server.flow.settle.money_history import MoneyHistory, shorten_slices
 from tests.wallets import Wallet
 

@@ -18,7 +18,7 @@ from potluck.store.database import Database
 from potluck.store.scheduler import leader
 from potluck.store.schema import migrate
 from tests.databases import Databases
-from tests.server.flow.payout.paying import CREDIT, PayingPool
+from tests.server.flow.payout.payout_pool import CREDIT, PayingPool
 from tests.wallets import Wallet
 
 CAROL = Wallet("carol").address

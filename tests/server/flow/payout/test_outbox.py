@@ -3,7 +3,7 @@
 from potluck.chain.transaction import ContractCall
 from potluck.server.treasury.client import TreasuryClient
 from tests.chain.rewards import PROPOSER, STRANGER
-from tests.server.flow.payout.paying import CREDIT, PayingPool
+from tests.server.flow.payout.payout_pool import CREDIT, PayingPool
 from tests.server.flow.payout.test_roots import funded
 from tests.wallets import Wallet
 

@@ -1,6 +1,6 @@
 """Rewards reach a wallet through the contract, and the ledger knows what was paid."""
 
-from tests.server.flow.payout.paying import CREDIT, PayingPool
+from tests.server.flow.payout.payout_pool import CREDIT, PayingPool
 from tests.wallets import Wallet
 
 

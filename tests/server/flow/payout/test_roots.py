@@ -18,7 +18,7 @@ from potluck.store.chain.scanned import ContractKey
 from potluck.store.ledger import payouts
 from potluck.store.ledger.payouts import Payout
 from tests.chain.rewards import OWNER, PROPOSER, RewardsRig
-from tests.server.flow.payout.paying import CREDIT, PayingPool
+from tests.server.flow.payout.payout_pool import CREDIT, PayingPool
 from tests.wallets import Wallet
 
 

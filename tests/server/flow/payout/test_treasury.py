@@ -16,9 +16,9 @@ from potluck.model.payout import TransactionKind
 from potluck.server.treasury.client import TreasuryClient
 from potluck.server.treasury.messages import SignTransaction
 from potluck.server.treasury.process import open_treasury
-from tests.architecture.places import DOCS
+from tests.architecture.repository_files import DOCS
 from tests.chain.rewards import PROPOSER
-from tests.server.flow.payout.paying import CREDIT, PayingPool
+from tests.server.flow.payout.payout_pool import CREDIT, PayingPool
 from tests.wallets import Wallet
 
 

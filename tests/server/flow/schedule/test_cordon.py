@@ -9,7 +9,7 @@ from potluck.server.accounts import administration
 from potluck.server.flow.schedule.explain_node import explain_node
 from potluck.server.flow.schedule.explain_task import explain
 from potluck.store.nodes import nodes
-from tests.server.flow.leading import leading
+from tests.server.flow.leader import leading
 from tests.server.flow.pool import Pool
 
 

@@ -22,7 +22,7 @@ from potluck.store.tasks import tasks
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation
 from potluck.wire.own_machines import NodeExplanation
-from tests.server.flow.leading import leading
+from tests.server.flow.leader import leading
 from tests.server.flow.pool import Pool, done
 from tests.server.flow.schedule.arrays import failed, give, succeeded
 

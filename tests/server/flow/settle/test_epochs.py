@@ -19,7 +19,7 @@ from potluck.store.ledger import epochs, ledger
 from potluck.store.ledger.epochs import Epoch
 from potluck.store.scheduler import leader
 from tests.server.flow.pool import Pool
-from tests.server.flow.settle.earning import (
+from tests.server.flow.settle.reward_epochs import (
     CREDIT,
     close,
     earn,

@@ -15,7 +15,14 @@ from potluck.store.ledger.payouts import Payout
 from potluck.wire.money.rewards import PaidRow, PayoutsMarked
 from potluck.wire.signing.epoch_statement import statement_sha256, statement_signer
 from tests.server.flow.pool import Pool
-from tests.server.flow.settle.earning import CREDIT, close, earn, many_payees, standing, want_payout
+from tests.server.flow.settle.reward_epochs import (
+    CREDIT,
+    close,
+    earn,
+    many_payees,
+    standing,
+    want_payout,
+)
 from tests.wallets import Wallet
 
 BOB = Wallet("bob").address

@@ -12,8 +12,8 @@ from potluck.server.flow.settle.slices import resolve_lost, settle_slices
 from potluck.server.flow.submit import file_access
 from potluck.wire.files import KeepCheckpoint
 from potluck.wire.provider import Grant, Heartbeat
+from tests.server.flow.blob_uploads import send_from_node
 from tests.server.flow.pool import Pool, done, lease_of, used
-from tests.server.flow.sending import send_from_node
 
 pytestmark = pytest.mark.every_postgres
 

@@ -19,7 +19,7 @@ from potluck.server.leader import leader_rpc
 from potluck.server.leader.scheduler_health import SchedulerHealth
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.events import EventGap
-from tests.server.flow.leading import leading
+from tests.server.flow.leader import leading
 from tests.server.flow.pool import Pool, description, request
 
 HOUR = 3600.0

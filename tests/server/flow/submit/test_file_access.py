@@ -15,9 +15,9 @@ from potluck.server.flow.submit import file_access
 from potluck.store.files import blobs
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint, TaskFiles
 from potluck.wire.provider import Grant
+from tests.server.flow.blob_uploads import ref, send, send_from_node
 from tests.server.flow.pool import Pool, lease_of
 from tests.server.flow.schedule.arrays import give
-from tests.server.flow.sending import ref, send, send_from_node
 
 
 async def listed(

@@ -15,9 +15,9 @@ from potluck.server.flow.submit import submit
 from potluck.server.flow.submit.retry import retry_task
 from potluck.store.tasks import retry_source
 from potluck.wire.consumer import RetryTask, TaskView
+from tests.server.flow.blob_uploads import send
 from tests.server.flow.pool import Pool, done, request
 from tests.server.flow.schedule.arrays import failed, give, succeeded
-from tests.server.flow.sending import send
 
 
 async def tried_again(pool: Pool, task_id: Any, key: str | None = None, **changes: Any) -> TaskView:

@@ -18,8 +18,8 @@ from potluck.store.database import Connection, Database
 from potluck.store.files import blobs, uploads
 from potluck.store.nodes.nodes import Owner
 from potluck.wire.files import PART_BYTES, BeginNodeUpload
+from tests.server.flow.blob_uploads import finish, ref, send, send_from_node
 from tests.server.flow.pool import Pool, lease_of
-from tests.server.flow.sending import finish, ref, send, send_from_node
 
 LARGE = os.urandom(PART_BYTES + 1000)
 

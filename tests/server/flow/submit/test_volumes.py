@@ -23,9 +23,9 @@ from potluck.wire.volumes import (
     VolumeFile,
     VolumeManifest,
 )
+from tests.server.flow.blob_uploads import ref, send
 from tests.server.flow.housekeeping.test_garbage import check_books, collected, hurried, rows
 from tests.server.flow.pool import Pool
-from tests.server.flow.sending import ref, send
 
 ONE, TWO = b"one" * 2_000, b"two" * 2_000
 

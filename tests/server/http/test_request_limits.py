@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tests.processes import ServerProcess
-from tests.server.http.raw import Answer, Raw
-from tests.server.http.test_slow import GET, POST, healthy
+from tests.server.http.raw_socket import Answer, Raw
+from tests.server.http.test_slow_clients import GET, POST, healthy
 
 LINE = b"GET /healthz HTTP/1.1\r\n"
 TOO_LARGE = {

@@ -5,8 +5,8 @@ import urllib3
 from tests.fuzz.callers import FuzzCaller
 from tests.fuzz.counts import Counts
 from tests.processes import ServerProcess
-from tests.security.matrix import Operation
-from tests.server.api.described import operations
+from tests.security.permission_matrix import Operation
+from tests.server.api.openapi_document import operations
 
 # A server that polls and streams for a moment only, and counts nobody's calls.
 PATIENCE = {

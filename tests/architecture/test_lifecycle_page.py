@@ -20,7 +20,7 @@ from potluck.model.payout import RootState, TransactionKind, TransactionState
 from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import Order, TaskKind
 from potluck.model.webhook import DeliveryState, PauseReason
-from tests.architecture.places import DOCS, SOURCE
+from tests.architecture.repository_files import DOCS, SOURCE
 
 LIFECYCLE = DOCS / "lifecycle.md"
 ENUMS: list[type[StrEnum]] = [

@@ -15,7 +15,7 @@ from potluck.provider.event import Event
 from potluck.provider.server.heartbeat import HeartbeatContent
 from potluck.provider.server.server_client import ListHeld, NodeServerClient, open_node_client
 from potluck.wire.provider import HeartbeatAnswer, RegisterNode
-from tests.provider.build import KEY, settings_for
+from tests.provider.builders import KEY, settings_for
 from tests.provider.fake_server import FakeServer
 
 REGISTRATION = RegisterNode(

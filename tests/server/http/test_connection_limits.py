@@ -13,9 +13,9 @@ from potluck.server.http.listener import ConnectionBudget
 from potluck.server.http.settings import HttpSettings
 from tests.processes import ServerProcess, await_true
 from tests.server.http.conftest import EDGE
-from tests.server.http.raw import Raw
+from tests.server.http.raw_socket import Raw
 from tests.server.http.test_peers import behind, status
-from tests.server.http.test_slow import GET, HALF_HEAD, healthy
+from tests.server.http.test_slow_clients import GET, HALF_HEAD, healthy
 
 ROOM = {"POTLUCK_MAX_CONNECTIONS": "40", "POTLUCK_MAX_CONNECTIONS_PER_ADDRESS": "15"}
 # All of 127.0.0.0/8 is this machine: addresses enough for a crowd.

@@ -17,7 +17,7 @@ from potluck.wire import routes
 from tests.databases import Databases
 from tests.processes import Api, ServerProcess
 from tests.redis_server import RedisServer
-from tests.server.http.raw import Raw
+from tests.server.http.raw_socket import Raw
 from tests.server.http.test_peers import behind, status
 from tests.wallets import Wallet
 

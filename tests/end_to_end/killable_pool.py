@@ -21,9 +21,9 @@ from potluck.model.task import MIB
 from potluck.provider.egress.serving_socket import socket_prefix
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.hierarchy import find_hierarchy
-from tests.end_to_end.line import FAR
-from tests.end_to_end.watched_line import WatchedLine
-from tests.groups import remove_groups
+from tests.control_groups import remove_groups
+from tests.end_to_end.stalling_proxy import WatchedLine
+from tests.end_to_end.tcp_proxy import FAR
 from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, await_true
 from tests.provider.dependencies.package_index import LoopbackIndex, loopback_index, wheel
 from tests.provider.sandbox.docker.engine import Started

@@ -1,7 +1,7 @@
 """A consumer in a process of its own, which a test can kill in the middle of a file.
 
-    python -m tests.end_to_end.moving URL up FILE [STOP_AT]
-    python -m tests.end_to_end.moving URL down FILE TASK_ID [STOP_AT]
+    python -m tests.end_to_end.file_transfer URL up FILE [STOP_AT]
+    python -m tests.end_to_end.file_transfer URL down FILE TASK_ID [STOP_AT]
 
 Its first line says how many bytes were there already, its last one that it is done and how much
 memory it took. With STOP_AT it says so when that many bytes have passed, and goes no further.

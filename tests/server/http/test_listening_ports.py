@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.cli.command_line import CommandLine
-from tests.cli.operate.upped import Upped
+from tests.cli.operate.platform_process import Upped
 from tests.clusters import CLUSTERS
 from tests.processes import ServerProcess
 

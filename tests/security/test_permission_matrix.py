@@ -12,10 +12,10 @@ from litestar import Litestar, get
 from potluck.model.account import Role
 from potluck.server.api.http.access import check_policies
 from potluck.server.api.operations import OPERATIONS
+from tests.case_counts import tallying
 from tests.processes import ServerProcess
-from tests.security.matrix import FOREIGN, MISSING, Answer, Matrix, Operation, operations
+from tests.security.permission_matrix import FOREIGN, MISSING, Answer, Matrix, Operation, operations
 from tests.security.players import Player
-from tests.tally import tallying
 
 # For people, not for programs: they are not in the document.
 PAGES = {

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
-from tests.fuzz.ask import Asker, bearer
 from tests.fuzz.callers import FuzzCaller
 from tests.fuzz.counts import Counts
+from tests.fuzz.fuzz_client import Asker, bearer
 from tests.security.bodies import OCTETS
-from tests.security.matrix import Operation, operations
+from tests.security.permission_matrix import Operation, operations
 
 _MODES = (GenerationMode.NEGATIVE, GenerationMode.POSITIVE)
 _JSON, _PACKED = "application/json", "application/msgpack"

@@ -8,11 +8,11 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from tests.fuzz.ask import Asker, bearer, path_of
 from tests.fuzz.callers import FuzzCaller
-from tests.fuzz.hostile import NAMES, Hostile, bodies, packed_bodies
+from tests.fuzz.fuzz_client import Asker, bearer, path_of
+from tests.fuzz.hostile_variants import NAMES, Hostile, bodies, packed_bodies
 from tests.security.bodies import BODIES, OCTETS
-from tests.security.matrix import Operation, operations
+from tests.security.permission_matrix import Operation, operations
 
 _COLUMNS = "SELECT DISTINCT column_name FROM information_schema.columns WHERE table_schema = $1"
 

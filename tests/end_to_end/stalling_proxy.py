@@ -4,7 +4,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from tests.end_to_end.line import Line
+from tests.end_to_end.tcp_proxy import Line
 
 _CHUNK_BYTES = 65_536
 

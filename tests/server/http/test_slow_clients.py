@@ -11,7 +11,7 @@ import pytest
 from tests.processes import ServerProcess, await_true
 from tests.processor_time import OwnTime
 from tests.server.http.conftest import EDGE
-from tests.server.http.raw import Raw
+from tests.server.http.raw_socket import Raw
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: pool\r\n\r\n"
 HALF_HEAD = b"GET /healthz HTTP/1.1\r\nHost: po"
