@@ -10,14 +10,14 @@ _ROW = "tally"
 
 
 @contextmanager
-def tallying(request: pytest.FixtureRequest) -> Iterator["Tally"]:
+def counting_cases(request: pytest.FixtureRequest) -> Iterator["CaseCounts"]:
     """Failures are raised together at the end."""
-    tally = Tally(request)
+    tally = CaseCounts(request)
     yield tally
     tally.end()
 
 
-class Tally:
+class CaseCounts:
     """`with tally("table row", "case"):` counts a case."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:

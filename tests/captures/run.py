@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.captures.busy_pool import busy_pool
 from tests.captures.dashboard import take_dashboard
-from tests.captures.scripted_pool import PORT, Played
+from tests.captures.scripted_pool import PORT, ScriptedPool
 from tests.captures.svg import DARK, LIGHT, Look, drawn
 from tests.captures.tmux import Tmux
 from tests.cli.command_line import CommandLine
@@ -20,24 +20,24 @@ from tests.consumer.fake_server import FakeServer
 
 CAPTURES = Path(__file__).resolve().parents[2] / "docs" / "captures"
 _LOOKS = {"dark": DARK, "light": LIGHT}
-Act = Callable[[Tmux, Played], None]
+Act = Callable[[Tmux, ScriptedPool], None]
 Take = tuple[int, int, Look, bool]  # columns, lines, look, colours
 
 
-def top(terminal: Tmux, _: Played) -> None:
+def top(terminal: Tmux, _: ScriptedPool) -> None:
     terminal.type("potluck top")
     terminal.until("? Help")
     terminal.until("render.py")
 
 
-def ps(terminal: Tmux, _: Played) -> None:
+def ps(terminal: Tmux, _: ScriptedPool) -> None:
     terminal.type("potluck ps")
     terminal.prompt()
     terminal.type("potluck gpus --vram 20GB --sort price")
     terminal.prompt()
 
 
-def run(terminal: Tmux, played: Played) -> None:
+def run(terminal: Tmux, played: ScriptedPool) -> None:
     terminal.type("potluck run --gpu 1 --vram 24GB train.py")
     terminal.until("epoch 3")
     terminal.press("C-c")
@@ -99,7 +99,7 @@ def _keep(name: str, picture: str) -> None:
 
 
 def taken(server: FakeServer, act: Act, take: Take) -> str:
-    played = Played(server)
+    played = ScriptedPool(server)
     return _taken_at(server.url, "secret", lambda terminal: act(terminal, played), take)
 
 

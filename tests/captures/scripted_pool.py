@@ -19,7 +19,7 @@ _SWEEP = TaskId("task_01m7gm2ab2egsw01knwzd6emam")
 _PATIENCE_SECONDS = 30.0
 
 
-class Played:
+class ScriptedPool:
     """Before a fake server; what is watched goes on when the picture says so."""
 
     def __init__(self, server: FakeServer):

@@ -15,7 +15,7 @@ from potluck.model.task import Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.consumer import FollowedLog
 from tests.cli.command_line import CommandLine, InProcess
-from tests.cli.operate.platform_process import Upped
+from tests.cli.operate.platform_process import PlatformProcess
 from tests.processes import ProviderProcess, ServerProcess, await_true
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -27,20 +27,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def up(home: Path) -> Iterator[Upped]:
-    with Upped(CommandLine(home / "config"), home / "data") as platform:
+def up(home: Path) -> Iterator[PlatformProcess]:
+    with PlatformProcess(CommandLine(home / "config"), home / "data") as platform:
         platform.ready()
         yield platform
 
 
 @pytest.fixture
-def person(up: Upped, home: Path) -> CommandLine:
+def person(up: PlatformProcess, home: Path) -> CommandLine:
     """Uses the profile that `up` wrote."""
     return InProcess(home / "config")
 
 
 @pytest.fixture
-def client(up: Upped, person: CommandLine) -> Iterator[Potluck]:
+def client(up: PlatformProcess, person: CommandLine) -> Iterator[Potluck]:
     """With an API key, as a program would have one."""
     scopes = ("tasks:read", "tasks:write", "pool:read")
     options = [option for scope in scopes for option in ("--scope", scope)]
@@ -55,7 +55,7 @@ def write(directory: Path, source: str) -> Path:
     return script
 
 
-def test_up_ran_a_first_task(up: Upped) -> None:
+def test_up_ran_a_first_task(up: PlatformProcess) -> None:
     names = [event["event"] for event in up.events]
     assert names == ["server_ready", "provider_ready", "first_task", "ready"]
     first = up.events[2]
@@ -63,7 +63,7 @@ def test_up_ran_a_first_task(up: Upped) -> None:
     assert "333,332,833,333,500,000" in first["stdout"]
 
 
-def test_no_secret_is_shown_logged_or_in_a_command_line(up: Upped, home: Path) -> None:
+def test_no_secret_is_shown_logged_or_in_a_command_line(up: PlatformProcess, home: Path) -> None:
     config = home / "config"
     profile = tomllib.loads((config / "profile.toml").read_text())
     key = keystore.decrypt_key(config / "wallet.json", (config / "wallet-password").read_text())
@@ -101,7 +101,7 @@ def test_run_ends_with_the_scripts_own_status(person: CommandLine, tmp_path: Pat
 
 
 def test_a_task_reads_what_is_piped_in_and_its_retry_does_too(
-    home: Path, up: Upped, tmp_path: Path
+    home: Path, up: PlatformProcess, tmp_path: Path
 ) -> None:
     person = CommandLine(home / "config")
     script = write(tmp_path, "import sys; print('Hello', input()); sys.exit(3)")
@@ -148,7 +148,9 @@ def test_an_ended_task_cannot_be_cancelled(person: CommandLine, client: Potluck)
     assert "Error: " in result.stderr
 
 
-def test_ctrl_c_cancels_what_runs(up: Upped, home: Path, client: Potluck, tmp_path: Path) -> None:
+def test_ctrl_c_cancels_what_runs(
+    up: PlatformProcess, home: Path, client: Potluck, tmp_path: Path
+) -> None:
     endless = write(tmp_path, "import time\nprint('begun', flush=True)\ntime.sleep(600)")
     with CommandLine(home / "config").start("run", "--name", "endless", endless) as process:
         assert process.stdout is not None
@@ -168,7 +170,7 @@ def test_follow_from_python(client: Potluck) -> None:
     assert [page.offset for page in pages[1:]] == [page.next_offset for page in pages[:-1]]
 
 
-def test_accounts_are_apart(person: CommandLine, up: Upped, tmp_path: Path) -> None:
+def test_accounts_are_apart(person: CommandLine, up: PlatformProcess, tmp_path: Path) -> None:
     ann = InProcess(tmp_path)
     ann.variables["POTLUCK_WALLET_PASSWORD"] = "of ann's own"
     (signed_in,) = ann.run("login", up.events[-1]["url"], "--json").lines()
@@ -187,7 +189,7 @@ def test_the_pool_shows_this_machine(person: CommandLine) -> None:
     assert node["devices"]
 
 
-def test_a_second_up_on_the_same_directory_is_refused(home: Path, up: Upped) -> None:
+def test_a_second_up_on_the_same_directory_is_refused(home: Path, up: PlatformProcess) -> None:
     result = InProcess(home / "config").run("up", "--port", "0", "--data-dir", home / "data")
     assert result.status == 69
     assert "Another `potluck up` is running" in result.stderr

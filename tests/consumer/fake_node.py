@@ -132,7 +132,7 @@ def _ends_items(reason: EndReason, **fields: Any) -> Answers:
     return answer
 
 
-class StandIn:
+class FakeNode:
     def __init__(self, server: ServerProcess, name: str, **fields: Any) -> None:
         self.answers: Answers = gives(b"\xc0")
         self.specs: list[FunctionSpec] = []
@@ -150,7 +150,7 @@ class StandIn:
         self._thread = threading.Thread(target=self._work)
 
     @contextmanager
-    def working(self) -> Iterator["StandIn"]:
+    def working(self) -> Iterator["FakeNode"]:
         self._thread.start()
         try:
             yield self

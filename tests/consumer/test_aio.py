@@ -19,7 +19,7 @@ from potluck.consumer import Potluck
 from potluck.model.error import InvalidInput, RemoteError
 from potluck.model.task import TaskState
 from potluck.wire.consumer import FollowedState
-from tests.consumer.fake_node import StandIn, runs
+from tests.consumer.fake_node import FakeNode, runs
 from tests.consumer.fake_server import FakeServer, a_task, state_event, streams
 from tests.consumer.functions.test_executor import Gate
 from tests.consumer.test_client import HASTE
@@ -33,13 +33,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def working(server: ServerProcess) -> Iterator[StandIn]:
-    with StandIn(server, "awaited").working() as working:
+def working(server: ServerProcess) -> Iterator[FakeNode]:
+    with FakeNode(server, "awaited").working() as working:
         yield working
 
 
 @pytest.fixture
-def node(working: StandIn) -> StandIn:
+def node(working: FakeNode) -> FakeNode:
     working.answers = runs()
     working.tells_of_start = True
     working.accepts_refusals = True
@@ -83,7 +83,7 @@ async def loop_that_goes_on(longest_seconds: float = 1.0) -> AsyncIterator[None]
         assert longest < longest_seconds, f"the loop stood for {longest:.2f} s"
 
 
-async def test_a_future_is_awaited(node: StandIn, remote: Any) -> None:
+async def test_a_future_is_awaited(node: FakeNode, remote: Any) -> None:
     async with loop_that_goes_on():
         assert await remote.submit(8) == 4
         assert await asyncio.gather(*(remote.submit(2 * n) for n in range(4))) == [0, 1, 2, 3]
@@ -91,7 +91,7 @@ async def test_a_future_is_awaited(node: StandIn, remote: Any) -> None:
             await remote.submit(3)
 
 
-async def test_a_group_of_tasks(node: StandIn, remote: Any) -> None:
+async def test_a_group_of_tasks(node: FakeNode, remote: Any) -> None:
     async def ask(number: int) -> int:
         doubled: int = await remote.submit(number)
         return doubled
@@ -108,7 +108,7 @@ async def test_a_group_of_tasks(node: StandIn, remote: Any) -> None:
 
 
 async def test_a_cancelled_await_calls_off_and_a_shielded_one_does_not(
-    node: StandIn, remote: Any, client: Potluck
+    node: FakeNode, remote: Any, client: Potluck
 ) -> None:
     gate = Gate()
     node.answers = gate
@@ -131,7 +131,7 @@ async def test_a_cancelled_await_calls_off_and_a_shielded_one_does_not(
         assert state is TaskState.CANCELLED
 
 
-async def test_a_map_is_iterated(node: StandIn, remote: Any) -> None:
+async def test_a_map_is_iterated(node: FakeNode, remote: Any) -> None:
     async with loop_that_goes_on():
         doubled = [value async for value in remote.map(range(0, 600, 2))]
     assert doubled == list(range(300))
@@ -147,7 +147,7 @@ async def test_a_map_is_iterated(node: StandIn, remote: Any) -> None:
         await anext(aiter(remote.map([threading.Lock()])))
 
 
-async def test_a_cancelled_iteration_loses_no_result(node: StandIn, remote: Any) -> None:
+async def test_a_cancelled_iteration_loses_no_result(node: FakeNode, remote: Any) -> None:
     gate = Gate()
     node.answers = gate
     results = remote.map([2, 4])
@@ -188,7 +188,7 @@ async def test_two_share_one_iteration() -> None:
     assert sorted(chain(*shares)) == list(range(50)), "each has what the others have not"
 
 
-async def test_a_closed_map_is_called_off(node: StandIn, remote: Any, client: Potluck) -> None:
+async def test_a_closed_map_is_called_off(node: FakeNode, remote: Any, client: Potluck) -> None:
     gate = Gate()
     node.answers = gate
     results = remote.map([2, 4])

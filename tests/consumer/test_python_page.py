@@ -14,7 +14,7 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.wire.codec import encode_packed
 from potluck.wire.files import AddedFile, AddFiles
 from potluck.wire.provider import Grant, Report
-from tests.consumer.fake_node import StandIn, runs
+from tests.consumer.fake_node import FakeNode, runs
 from tests.local.test_media_size import png
 from tests.processes import ServerProcess
 
@@ -33,7 +33,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     }  # a script waits, and is called off
     with (
         ServerProcess(tmp_path_factory.mktemp("server")) as server,
-        StandIn(server, "documented", sandbox=sandbox).working() as node,
+        FakeNode(server, "documented", sandbox=sandbox).working() as node,
     ):
         node.answers = _Draws(node)
         yield server
@@ -42,7 +42,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 class _Draws:
     """Calls functions, and leaves a picture for the one that says that it draws."""
 
-    def __init__(self, node: StandIn) -> None:
+    def __init__(self, node: FakeNode) -> None:
         self._node = node
         self._run = runs()
 

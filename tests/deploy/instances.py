@@ -12,7 +12,7 @@ from potluck.consumer.identity.sign_in import sign_in
 from potluck.consumer.identity.wallet import Wallet as KeyWallet
 from tests.deploy.pgbouncer import pgbouncer
 from tests.deploy.proxies import Place, new_place
-from tests.end_to_end.tcp_proxy import FAR, Line
+from tests.end_to_end.tcp_proxy import FAR, TcpProxy
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, free_port
 
 POOL_SIZE = 4
@@ -44,7 +44,7 @@ class Instances:
         pooled = self._stack.enter_context(
             pgbouncer(directory / "pgbouncer", database_url, pool_size, FAR)
         )
-        self.line = self._stack.enter_context(Line(urlsplit(pooled).port or 0))
+        self.line = self._stack.enter_context(TcpProxy(urlsplit(pooled).port or 0))
         self._databases = (pooled, pooled.replace(FAR, "127.0.0.1"))
         self._shared = {
             **_BEHIND_PROXY,

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from potluck.model.alert import AlertName
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.deploy.monitored_pool import Watched
 from tests.deploy.test_rules import OBJECTIVES
 from tests.end_to_end.reward_faults import EPOCH_FREE, EPOCH_STUCK, PAYOUT_LATE, PAYOUT_PAID
@@ -307,7 +307,7 @@ def test_each_alert_is_fired_by_its_fault_and_resolves(
 ) -> None:
     assert set(FAULTS) == set(AlertName) | OBJECTIVES
     sql(watched, _BACKUP)
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for name, (cause, fault) in FAULTS.items():
             with tally("alerts that fire and resolve", name):
                 seconds = fire_and_resolve(watched, name, fault(watched, tmp_path))

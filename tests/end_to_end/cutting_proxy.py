@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Self
 
 
-class CuttingLine:
+class CuttingProxy:
     def __init__(self, port: int, after_bytes: Iterable[int]) -> None:
         self._port = port
         self._after_bytes = list(after_bytes)

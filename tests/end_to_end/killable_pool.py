@@ -22,7 +22,7 @@ from potluck.provider.egress.serving_socket import socket_prefix
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.control_groups import remove_groups
-from tests.end_to_end.stalling_proxy import WatchedLine
+from tests.end_to_end.stalling_proxy import StallingProxy
 from tests.end_to_end.tcp_proxy import FAR
 from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, await_true
 from tests.provider.dependencies.package_index import LoopbackIndex, loopback_index, wheel
@@ -58,7 +58,7 @@ class Pool:
         self,
         directory: Path,
         server: ServerProcess,
-        line: WatchedLine,
+        line: StallingProxy,
         index: LoopbackIndex,
         engine: Started | None,
         **environment: str,
@@ -187,7 +187,7 @@ def opened(directory: Path, engine: Started | None = None, **environment: str) -
     """With bubblewrap, unless there is an engine."""
     with ExitStack() as stack:
         server = stack.enter_context(ServerProcess(directory, POTLUCK_HOST=FAR))
-        line = stack.enter_context(WatchedLine(server.port))
+        line = stack.enter_context(StallingProxy(server.port))
         index = stack.enter_context(loopback_index())
         index.add("kind", *wheel("kind", {"kind.py": b"answer = 42\n"}))
         pool = Pool(directory, server, line, index, engine, **environment)

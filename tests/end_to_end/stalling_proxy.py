@@ -4,12 +4,12 @@ import socket
 import threading
 from contextlib import suppress
 
-from tests.end_to_end.tcp_proxy import Line
+from tests.end_to_end.tcp_proxy import TcpProxy
 
 _CHUNK_BYTES = 65_536
 
 
-class WatchedLine(Line):
+class StallingProxy(TcpProxy):
     """Others are let through. What was held is never said: it ends with whoever said it."""
 
     def __init__(self, port: int) -> None:

@@ -13,7 +13,7 @@ NEAR, FAR = "127.0.0.1", "127.0.0.2"  # where the line begins, where the server 
 _CHUNK_BYTES = 65_536
 
 
-class Line:
+class TcpProxy:
     def __init__(self, port: int) -> None:
         self.url = f"http://{NEAR}:{port}"
         self._port = port

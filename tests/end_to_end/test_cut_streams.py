@@ -13,7 +13,7 @@ from potluck.model.task import Limits, TaskRequest
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.consumer import FollowedLog, FollowedState
 from potluck.wire.events import EventView
-from tests.end_to_end.cutting_proxy import CuttingLine
+from tests.end_to_end.cutting_proxy import CuttingProxy
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 
 CUTS = 10
@@ -55,7 +55,7 @@ def submit(client: Potluck, source: str) -> str:
 @pytest.mark.parametrize("seed", [1, *MORE])
 def test_the_stream_of_an_account_is_cut_ten_times(server: ServerProcess, seed: int) -> None:
     direct = Potluck(server.url, server.token)
-    with CuttingLine(server.port, cut_at(seed, 1400)) as line:
+    with CuttingProxy(server.port, cut_at(seed, 1400)) as line:
         start = direct.events.list(1, newest_first=True).head
         stream = Potluck(line.url, server.token, QUICK).events.follow(start)
         events_heard: list[EventView] = []
@@ -88,7 +88,7 @@ def test_the_stream_of_an_account_is_cut_ten_times(server: ServerProcess, seed: 
 @pytest.mark.parametrize("seed", [3, *MORE])
 def test_the_stream_of_a_task_is_cut_ten_times(server: ServerProcess, seed: int) -> None:
     direct = Potluck(server.url, server.token)
-    with CuttingLine(server.port, cut_at(seed, 2500)) as line:
+    with CuttingProxy(server.port, cut_at(seed, 2500)) as line:
         task_id = submit(direct, SCRIPT)
         text, versions = b"", []
         for followed in Potluck(line.url, server.token, QUICK).tasks.follow(task_id):

@@ -18,7 +18,7 @@ import pytest
 
 from potluck.provider.attempt.journal import Journal
 from potluck.provider.data_directory import attempts_directory
-from tests.end_to_end.tcp_proxy import FAR, Line
+from tests.end_to_end.tcp_proxy import FAR, TcpProxy
 from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, await_true
 
 LEASE_SECONDS = 2.0
@@ -86,8 +86,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def line(server: ServerProcess) -> Iterator[Line]:
-    with Line(server.port) as line:
+def line(server: ServerProcess) -> Iterator[TcpProxy]:
+    with TcpProxy(server.port) as line:
         yield line
 
 
@@ -130,7 +130,7 @@ def ends(server: ServerProcess, task_id: str) -> list[tuple[str, str | None]]:
 
 
 def test_attempts_that_ended_during_the_outage_are_readopted(
-    server: ServerProcess, line: Line, stack: ExitStack, tmp_path: Path
+    server: ServerProcess, line: TcpProxy, stack: ExitStack, tmp_path: Path
 ) -> None:
     node = stack.enter_context(Node(tmp_path, line.url))
     short, endless = begun(server, SHORT, ENDLESS)
@@ -152,7 +152,7 @@ def test_attempts_that_ended_during_the_outage_are_readopted(
 
 
 def test_an_attempt_that_moved_to_another_node_is_stopped(
-    server: ServerProcess, line: Line, stack: ExitStack, tmp_path: Path
+    server: ServerProcess, line: TcpProxy, stack: ExitStack, tmp_path: Path
 ) -> None:
     node = stack.enter_context(Node(tmp_path / "p1", line.url))
     short, endless = begun(server, SHORT, ENDLESS)
@@ -173,7 +173,7 @@ def test_an_attempt_that_moved_to_another_node_is_stopped(
 
 
 def test_the_shorter_limit_of_a_silence_stops_by_the_nodes_own_clock(
-    server: ServerProcess, line: Line, stack: ExitStack, tmp_path: Path
+    server: ServerProcess, line: TcpProxy, stack: ExitStack, tmp_path: Path
 ) -> None:
     owners = {"POTLUCK_PROVIDER_STOP_AFTER_SILENCE_SECONDS": "2"}
     node = stack.enter_context(Node(tmp_path, line.url, **owners))
@@ -201,7 +201,7 @@ def test_the_shorter_limit_of_a_silence_stops_by_the_nodes_own_clock(
 )
 def test_a_node_that_is_restarted_during_the_outage_gives_all_it_had(
     server: ServerProcess,
-    line: Line,
+    line: TcpProxy,
     stack: ExitStack,
     tmp_path: Path,
     end: Callable[[Node], object],
@@ -231,7 +231,7 @@ def test_a_node_that_is_restarted_during_the_outage_gives_all_it_had(
 
 @pytest.mark.long  # with one that was killed: test_silence.py
 def test_a_server_that_is_frozen_for_longer_than_a_lease_loses_nothing(
-    server: ServerProcess, line: Line, stack: ExitStack, tmp_path: Path
+    server: ServerProcess, line: TcpProxy, stack: ExitStack, tmp_path: Path
 ) -> None:
     node = stack.enter_context(Node(tmp_path, line.url))
     short, endless = begun(server, SHORT, ENDLESS)

@@ -22,7 +22,7 @@ from potluck.server.encryption.key_sources import KeyFile
 from potluck.server.postgres.programs import find_program
 from potluck.store.sealing.vault import Vault
 from potluck.wire import plain_values, routes
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, WholeServerProcess
 from tests.wallets import Wallet
 
@@ -57,7 +57,7 @@ def test_no_planted_secret_is_in_the_database(
     files = list(cluster_files(tmp_path))
     assert found(NAME.encode(), [dump]), "the dump is one of these tables, and the search works"
     assert found(NAME.encode(), files), "so are the files"
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for planted_secret in planted:
             with tally("planted secrets that the database does not show", planted_secret.what):
                 assert not found(planted_secret.secret, [dump, *files])

@@ -19,7 +19,7 @@ PATIENCE = {
 }
 
 
-class Asker:
+class FuzzClient:
     def __init__(self, server: ServerProcess, counts: Counts) -> None:
         self._pool = urllib3.PoolManager(retries=False, timeout=30, maxsize=4)
         self._url = server.url

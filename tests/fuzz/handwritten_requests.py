@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from tests.fuzz.callers import FuzzCaller
-from tests.fuzz.fuzz_client import Asker, bearer, path_of
+from tests.fuzz.fuzz_client import FuzzClient, bearer, path_of
 from tests.fuzz.hostile_variants import NAMES, Hostile, bodies, packed_bodies
 from tests.security.bodies import BODIES, OCTETS
 from tests.security.permission_matrix import Operation, operations
@@ -36,7 +36,7 @@ async def _columns(database_url: str) -> list[str]:
 def try_by_hand(
     document: dict[str, Any],
     callers: list[FuzzCaller],
-    asker: Asker,
+    asker: FuzzClient,
     columns: list[str],
     share: float = 1.0,
     seed: int = 0,

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.databases import embedded_databases
 from tests.fuzz.callers import callers
 from tests.fuzz.counts import Counts
-from tests.fuzz.fuzz_client import PATIENCE, Asker
+from tests.fuzz.fuzz_client import PATIENCE, FuzzClient
 from tests.fuzz.handwritten_requests import columns_of, try_by_hand
 from tests.fuzz.schema_requests import try_by_schema
 from tests.processes import ServerProcess
@@ -24,7 +24,7 @@ def fuzz(directory: Path, database_url: str, counts: Counts, by_schema: int, sha
     """`share` of what is written by hand, and at least so many by the schema."""
     with ServerProcess(directory, 0, POTLUCK_DATABASE_URL=database_url, **PATIENCE) as server:
         document = server.client().get("/schema/openapi.json")
-        people, asker = callers(server), Asker(server, counts)
+        people, asker = callers(server), FuzzClient(server, counts)
         columns = columns_of(database_url)
         try_by_hand(document, people, asker, columns, share, counts.seed)
         try_by_schema(document, people, asker, counts, by_schema)

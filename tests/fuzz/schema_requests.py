@@ -16,7 +16,7 @@ from schemathesis import GenerationMode
 
 from tests.fuzz.callers import FuzzCaller
 from tests.fuzz.counts import Counts
-from tests.fuzz.fuzz_client import Asker, bearer
+from tests.fuzz.fuzz_client import FuzzClient, bearer
 from tests.security.bodies import OCTETS
 from tests.security.permission_matrix import Operation, operations
 
@@ -29,7 +29,7 @@ _PACKED_SHARE = 0.3  # of the bodies, in MessagePack instead of JSON
 def try_by_schema(
     document: dict[str, Any],
     callers: list[FuzzCaller],
-    asker: Asker,
+    asker: FuzzClient,
     counts: Counts,
     request_count: int,
 ) -> None:
@@ -70,7 +70,7 @@ def _described(result: Any) -> Any:
 
 
 def _sender(
-    operation: Operation, callers: list[FuzzCaller], asker: Asker, rng: random.Random
+    operation: Operation, callers: list[FuzzCaller], asker: FuzzClient, rng: random.Random
 ) -> Callable[[Any], None]:
     """Every caller sends every case: making one costs more than sending it."""
     tokens = {caller.name: caller.token() for caller in callers}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from potluck.server.api.operations import OPERATIONS
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.fuzz.counts import Counts
 from tests.fuzz.run import fuzz
 from tests.security.test_permission_matrix import PAGES
@@ -27,7 +27,7 @@ def test_no_request_is_the_server_s_mistake(
     counts = Counts(SEED)
     fuzz(tmp_path, database_url, counts, by_schema, share=0.01)
     summary = counts.report()
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         tally.note(
             f"fuzz: {summary['requests']} requests, {summary['server_errors']} server errors"
         )

@@ -17,7 +17,7 @@ from potluck.model.ids import AttemptId
 from potluck.server.auth.tokens import lease_token
 from potluck.server.derived_keys import Keys
 from potluck.wire import routes
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.databases import Databases
 from tests.processes import ServerProcess
 from tests.processor_time import OwnTime
@@ -267,7 +267,7 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_a_forged_token_is_a_401(world: World, name: str, request: pytest.FixtureRequest) -> None:
     expected = _refusal(world)
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for case, forged in TABLES[name](world):
             with tally(f"forged tokens, {name}", case):
                 assert _said(world.ask_with(forged)) == expected
@@ -278,7 +278,7 @@ def test_each_changed_byte_is_a_401(world: World, request: pytest.FixtureRequest
     """Every bit that a byte of base64 can lose, the spare ones at the end of a part included."""
     expected, good = _refusal(world), world.good
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for position, was in enumerate(good):
             if was == ".":
                 changes = ["-", ","]
@@ -329,7 +329,7 @@ def header_forms(world: World) -> dict[str, Any]:
 
 def test_a_token_elsewhere_is_a_401(world: World, request: pytest.FixtureRequest) -> None:
     expected = _refusal(world)
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for case, headers in header_forms(world).items():
             with tally("forged tokens, elsewhere", case):
                 assert _said(world.ask(headers)) == expected

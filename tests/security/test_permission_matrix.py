@@ -12,7 +12,7 @@ from litestar import Litestar, get
 from potluck.model.account import Role
 from potluck.server.api.http.access import check_policies
 from potluck.server.api.operations import OPERATIONS
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.processes import ServerProcess
 from tests.security.permission_matrix import FOREIGN, MISSING, Answer, Matrix, Operation, operations
 from tests.security.players import Player
@@ -72,7 +72,7 @@ def test_everybody_gets_what_the_policy_says(
     assert documented == set(OPERATIONS) - PAGES, "the document keeps no route to itself"
     assert not any(OPERATIONS[page].scopes for page in PAGES)
     answers: Seen = {}
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for player in matrix.players:
             for operation, ownership in matrix.cells(player):
                 with tally(f"matrix, {player.name}", f"{operation.name}, {ownership}"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from potluck.model.error import InvalidInput
 from potluck.wire.signing.sign_in_message import LONGEST_MESSAGE, SignIn, moment, read, write
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.public_data import shared_folder
 
 _NAMES = {
@@ -52,7 +52,7 @@ def fields(values: dict[str, Any]) -> SignIn:
 
 
 def test_valid_messages_are_parsed(vectors: Path, request: pytest.FixtureRequest) -> None:
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for case, vector in load(vectors, "parsing_positive").items():
             with tally("parsing_positive", case):
                 message = read(vector["message"])
@@ -61,14 +61,14 @@ def test_valid_messages_are_parsed(vectors: Path, request: pytest.FixtureRequest
 
 
 def test_invalid_values_are_refused(vectors: Path, request: pytest.FixtureRequest) -> None:
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for case, message in load(vectors, "parsing_negative").items():
             with tally("parsing_negative", case), pytest.raises(InvalidInput):
                 read(message)
 
 
 def test_invalid_values_cannot_be_written(vectors: Path, request: pytest.FixtureRequest) -> None:
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for case, values in load(vectors, "parsing_negative_objects").items():
             is_refused = pytest.raises((InvalidInput, TypeError))
             with tally("parsing_negative_objects", case), is_refused:

@@ -14,7 +14,7 @@ from tests.cli.command_line import CommandLine
 PATIENCE_SECONDS = 60.0
 
 
-class Upped:
+class PlatformProcess:
     """Started on enter, ended on exit, also when the test failed."""
 
     def __init__(self, user: CommandLine, directory: Path, *options: str, port: int = 0):
@@ -23,7 +23,7 @@ class Upped:
             "up", f"--port={port}", f"--data-dir={directory}", "--json", *options
         )
 
-    def __enter__(self) -> "Upped":
+    def __enter__(self) -> "PlatformProcess":
         return self
 
     def __exit__(self, *_: object) -> None:

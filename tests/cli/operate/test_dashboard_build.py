@@ -10,7 +10,7 @@ import urllib3
 from potluck.server.dashboard import BUILT_FOLDER
 from tests.architecture.repository_files import ROOT, SOURCE
 from tests.cli.command_line import CommandLine
-from tests.cli.operate.platform_process import Upped
+from tests.cli.operate.platform_process import PlatformProcess
 from tests.clusters import CLUSTERS
 from tests.conftest import need
 from tests.processes import await_true
@@ -48,14 +48,14 @@ def front_page(url: str) -> bytes:
 def test_the_server_starts_with_the_join_page_and_switches_to_the_build(
     person: CommandLine, tmp_path: Path
 ) -> None:
-    with Upped(person, tmp_path / "data", "--no-provider") as platform:
+    with PlatformProcess(person, tmp_path / "data", "--no-provider") as platform:
         url = platform.ready()["url"]
         assert platform.wait_for("dashboard")["state"] == "building"
         assert platform.wait_for("dashboard")["state"] == "built"
         await_true(lambda: b"/assets/index-" in front_page(url), "the server shows the build")
         assert platform.interrupt() == 0
     person.variables["PATH"] = without_node(tmp_path / "programs")
-    with Upped(person, tmp_path / "data", "--no-provider") as platform:
+    with PlatformProcess(person, tmp_path / "data", "--no-provider") as platform:
         url = platform.ready()["url"]
         assert b"/assets/index-" in front_page(url), "from the start"
         assert platform.wait_for("dashboard")["state"] == "current"
@@ -64,7 +64,7 @@ def test_the_server_starts_with_the_join_page_and_switches_to_the_build(
 def test_without_node_it_says_so_and_goes_on(person: CommandLine, tmp_path: Path) -> None:
     person.variables |= {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(tmp_path / "uv")}
     person.variables["PATH"] = without_node(tmp_path / "programs")
-    with Upped(person, tmp_path / "data", "--no-provider") as platform:
+    with PlatformProcess(person, tmp_path / "data", "--no-provider") as platform:
         url = platform.ready()["url"]
         event = platform.wait_for("dashboard")
         assert event["state"] == "unavailable"

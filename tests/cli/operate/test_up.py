@@ -11,7 +11,7 @@ import pytest
 
 from potluck.consumer.identity.keystore import encrypt_key
 from tests.cli.command_line import CommandLine, InProcess
-from tests.cli.operate.platform_process import PATIENCE_SECONDS, Upped
+from tests.cli.operate.platform_process import PATIENCE_SECONDS, PlatformProcess
 from tests.clusters import CLUSTERS
 from tests.processes import free_port
 from tests.wallets import Wallet
@@ -42,7 +42,7 @@ def person(directory: Path) -> CommandLine:
 def lived_in(directory: Path, port: int, person: CommandLine) -> None:
     """Somebody was here before, whichever of these tests this process runs first."""
     if not (directory / "provider" / "delegations").exists():
-        with Upped(person, directory, port=port) as platform:
+        with PlatformProcess(person, directory, port=port) as platform:
             platform.ready()
             assert platform.interrupt() == 0
 
@@ -68,7 +68,7 @@ def test_ctrl_c_ends_everything_and_the_data_stay(
     """The account, the wallet, and the session, of which one is enough."""
     accounts, wallets = [], []
     for _ in range(2):
-        with Upped(person, directory, "--no-provider", port=port) as platform:
+        with PlatformProcess(person, directory, "--no-provider", port=port) as platform:
             ready = platform.ready()
             assert Path(ready["profile"]).stat().st_mode & 0o777 == 0o600
             accounts.append(whoami(person))
@@ -84,7 +84,7 @@ def test_ctrl_c_ends_everything_and_the_data_stay(
 
 
 def test_kill_9_leaves_nothing_running(directory: Path, port: int, person: CommandLine) -> None:
-    with Upped(person, directory, port=port) as platform:
+    with PlatformProcess(person, directory, port=port) as platform:
         platform.ready()
         children = platform.children()
         platform.process.kill()
@@ -95,7 +95,7 @@ def test_kill_9_leaves_nothing_running(directory: Path, port: int, person: Comma
 def test_a_part_that_dies_is_started_again_but_not_for_ever(
     directory: Path, port: int, person: CommandLine
 ) -> None:
-    with Upped(person, directory, port=port) as platform:
+    with PlatformProcess(person, directory, port=port) as platform:
         platform.ready()
         for command, name in (("provide", "provider"), ("server", "server")):
             platform.child(command).kill()
@@ -120,7 +120,7 @@ def test_a_part_that_dies_is_started_again_but_not_for_ever(
 def test_a_revoked_machine_leaves_the_pool_up_and_comes_back_with_a_word(
     directory: Path, port: int, person: CommandLine
 ) -> None:
-    with Upped(person, directory, port=port) as platform:
+    with PlatformProcess(person, directory, port=port) as platform:
         platform.ready()
         (document,) = person.run("provider", "keys", "--json").lines()
         (key,) = document["node_keys"]
@@ -130,7 +130,7 @@ def test_a_revoked_machine_leaves_the_pool_up_and_comes_back_with_a_word(
         assert platform.interrupt() == 0
         platform.wait_for("stopped")
         assert "restarting" not in [event["event"] for event in platform.events]
-    with Upped(person, directory, port=port) as platform:
+    with PlatformProcess(person, directory, port=port) as platform:
         assert platform.wait_for("provider_ready")["authorised_anew"] is True
         platform.ready()
         assert platform.interrupt() == 0
@@ -140,7 +140,7 @@ def test_an_owner_who_drains_or_pauses_this_machine_is_obeyed(
     directory: Path, port: int, person: CommandLine
 ) -> None:
     data_dir = f"--data-dir={directory}"
-    with Upped(person, directory, port=port) as platform:
+    with PlatformProcess(person, directory, port=port) as platform:
         platform.ready()
         assert person.run("provider", "pause", data_dir).status == 0
         assert person.run("provider", "drain", data_dir).status == 0
@@ -149,7 +149,7 @@ def test_an_owner_who_drains_or_pauses_this_machine_is_obeyed(
         assert platform.interrupt() == 0
         platform.wait_for("stopped")
         assert "restarting" not in [event["event"] for event in platform.events]
-    with Upped(person, directory, port=port) as platform:
+    with PlatformProcess(person, directory, port=port) as platform:
         assert "paused" in platform.wait_for("first_task_failed")["detail"]
         platform.ready()
         assert person.run("provider", "resume", data_dir).status == 0  # other tests are here, too
@@ -161,14 +161,14 @@ def test_a_machine_whose_time_is_over_is_authorised_again(tmp_path: Path) -> Non
     person = CommandLine(tmp_path / "config")
     person.variables["POTLUCK_NODE_KEY_SECONDS"] = "10"
     CLUSTERS.put(tmp_path / "data" / "server")
-    with Upped(person, tmp_path / "data") as platform:
+    with PlatformProcess(person, tmp_path / "data") as platform:
         platform.ready()
         assert platform.wait_for("restarted")["part"] == "provider"
         assert platform.interrupt() == 0
 
 
 def test_a_second_ctrl_c_does_not_wait(directory: Path, port: int, person: CommandLine) -> None:
-    with Upped(person, directory, port=port) as platform:
+    with PlatformProcess(person, directory, port=port) as platform:
         platform.ready()
         children = platform.children()
         platform.child("provide").suspend()  # so it cannot end in order
@@ -185,7 +185,7 @@ def test_without_a_sandbox_the_server_runs_and_the_reason_is_shown(
     directory: Path, port: int, person: CommandLine, tmp_path: Path
 ) -> None:
     hide_bubblewrap(person, tmp_path)
-    with Upped(person, directory, port=port) as platform:
+    with PlatformProcess(person, directory, port=port) as platform:
         platform.ready()
         unavailable = next(
             event for event in platform.events if event["event"] == "provider_unavailable"
@@ -199,7 +199,7 @@ def test_without_a_sandbox_the_owner_may_insist(
     directory: Path, port: int, person: CommandLine, tmp_path: Path
 ) -> None:
     hide_bubblewrap(person, tmp_path)
-    with Upped(person, directory, "--unsafe-no-sandbox", port=port) as platform:
+    with PlatformProcess(person, directory, "--unsafe-no-sandbox", port=port) as platform:
         platform.ready()
         assert [event["event"] for event in platform.events][-2:] == ["first_task", "ready"], (
             platform.events
@@ -227,7 +227,7 @@ def test_the_wallet_is_not_opened_when_nothing_is_to_be_signed(
     right = password.read_text()
     password.write_text("wrong")
     try:
-        with Upped(person, directory, port=port) as platform:
+        with PlatformProcess(person, directory, port=port) as platform:
             platform.ready()
             assert platform.events[-2]["event"] == "first_task"
             assert platform.interrupt() == 0
@@ -244,7 +244,7 @@ def test_a_new_database_at_the_same_address_is_signed_in_to_anew(
     shutil.copy(directory / "provider" / "node-key", tmp_path / "provider")
     shutil.copytree(directory / "provider" / "delegations", tmp_path / "provider" / "delegations")
     CLUSTERS.put(tmp_path / "server")
-    with Upped(person, tmp_path, port=port) as platform:
+    with PlatformProcess(person, tmp_path, port=port) as platform:
         platform.ready()
         assert platform.events[-2]["task"]["state"] == "succeeded"
         assert platform.interrupt() == 0
@@ -256,7 +256,7 @@ def test_no_part_is_given_the_wallet(tmp_path: Path) -> None:
     person.variables["POTLUCK_WALLET_KEY"] = wallet.key.hex()
     person.variables["POTLUCK_CHAIN_RPC_URLS"] = "1=http://127.0.0.1:1/with-a-password"
     CLUSTERS.put(tmp_path / "data" / "server")
-    with Upped(person, tmp_path / "data") as platform:
+    with PlatformProcess(person, tmp_path / "data") as platform:
         assert platform.ready()["address"] == wallet.address
         descriptions = [f"{child.cmdline()} {child.environ()}" for child in platform.children()]
         assert len(descriptions) >= 2

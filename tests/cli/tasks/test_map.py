@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine, InProcess
-from tests.cli.operate.platform_process import Upped
+from tests.cli.operate.platform_process import PlatformProcess
 
 SHOWS = """
 import os, pathlib, sys
@@ -22,7 +22,7 @@ pathlib.Path(os.environ["POTLUCK_OUTPUT"], "said.txt").write_text(value)
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The whole platform, and where its profile is."""
     home = tmp_path_factory.mktemp("mapped")
-    with Upped(CommandLine(home / "config"), home / "data") as platform:
+    with PlatformProcess(CommandLine(home / "config"), home / "data") as platform:
         platform.ready()
         yield home / "config"
 

@@ -25,7 +25,7 @@ from potluck.model.error import InvalidInput, RemoteError
 from potluck.model.lease import Lease
 from potluck.model.task import TaskState
 from potluck.wire.provider import Grant, Report
-from tests.consumer.fake_node import StandIn, runs
+from tests.consumer.fake_node import FakeNode, runs
 from tests.processes import ServerProcess
 
 
@@ -36,13 +36,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def working(server: ServerProcess) -> Iterator[StandIn]:
-    with StandIn(server, "executes").working() as working:
+def working(server: ServerProcess) -> Iterator[FakeNode]:
+    with FakeNode(server, "executes").working() as working:
         yield working
 
 
 @pytest.fixture
-def node(working: StandIn) -> Iterator[StandIn]:
+def node(working: FakeNode) -> Iterator[FakeNode]:
     working.answers = runs()
     working.tells_of_start = True
     working.accepts_refusals = True  # some tests call off what runs
@@ -81,7 +81,7 @@ def capture(*arguments: Any, **keywords: Any) -> Any:
     return arguments, keywords
 
 
-def test_submit(executor: potluck.Executor, node: StandIn) -> None:
+def test_submit(executor: potluck.Executor, node: FakeNode) -> None:
     assert executor.submit(pow, 2, 8).result(30) == 256
     assert executor.submit(capture, 1, self=2, fn=3).result(30) == ((1,), {"fn": 3, "self": 2})
     with pytest.raises(TypeError):
@@ -90,7 +90,7 @@ def test_submit(executor: potluck.Executor, node: StandIn) -> None:
         executor.submit(fn=capture, arg=1)  # type: ignore[call-arg]
 
 
-def test_map(executor: potluck.Executor, node: StandIn) -> None:
+def test_map(executor: potluck.Executor, node: FakeNode) -> None:
     assert list(executor.map(pow, range(10), range(10))) == list(map(pow, range(10), range(10)))
     three = executor.map(pow, range(10), range(10), chunksize=3)
     assert list(three) == list(map(pow, range(10), range(10)))
@@ -99,7 +99,7 @@ def test_map(executor: potluck.Executor, node: StandIn) -> None:
         executor.map(pow, [1], [2], chunksize=0)
 
 
-def test_map_raises_in_its_turn_and_is_over(executor: potluck.Executor, node: StandIn) -> None:
+def test_map_raises_in_its_turn_and_is_over(executor: potluck.Executor, node: FakeNode) -> None:
     results = executor.map(divmod, [1, 1, 1, 1], [2, 3, 0, 5])
     assert [next(results), next(results)] == [(0, 1), (0, 1)]
     with pytest.raises(RemoteError, match="ZeroDivisionError"):
@@ -107,7 +107,7 @@ def test_map_raises_in_its_turn_and_is_over(executor: potluck.Executor, node: St
     assert list(results) == [], "as a generator that has raised"
 
 
-def test_map_has_so_much_time(executor: potluck.Executor, node: StandIn) -> None:
+def test_map_has_so_much_time(executor: potluck.Executor, node: FakeNode) -> None:
     gate = Gate()
     node.answers = gate
     results = executor.map(abs, [-1], timeout=0.05)
@@ -118,7 +118,7 @@ def test_map_has_so_much_time(executor: potluck.Executor, node: StandIn) -> None
     assert list(executor.map(abs, [-1], timeout=30)) == [1]
 
 
-def test_a_future_of_many(executor: potluck.Executor, node: StandIn) -> None:
+def test_a_future_of_many(executor: potluck.Executor, node: FakeNode) -> None:
     numbers_by_future: dict[futures.Future[int], int]
     numbers_by_future = {executor.submit(pow, 2, number): number for number in range(5)}
     powers = {
@@ -135,7 +135,7 @@ def test_a_future_of_many(executor: potluck.Executor, node: StandIn) -> None:
     assert callbacks == [failed] and not failed.running()
 
 
-def test_shut_down_it_takes_nothing(client: Potluck, node: StandIn) -> None:
+def test_shut_down_it_takes_nothing(client: Potluck, node: FakeNode) -> None:
     executor = potluck.Executor(client=client)
     executor.shutdown()
     executor.shutdown()
@@ -144,7 +144,7 @@ def test_shut_down_it_takes_nothing(client: Potluck, node: StandIn) -> None:
             call()
 
 
-def test_leaving_the_block_waits(client: Potluck, node: StandIn) -> None:
+def test_leaving_the_block_waits(client: Potluck, node: FakeNode) -> None:
     gate = Gate()
     node.answers = gate
     with potluck.Executor(client=client) as executor:
@@ -155,7 +155,7 @@ def test_leaving_the_block_waits(client: Potluck, node: StandIn) -> None:
     assert list(results) == [1, 2]
 
 
-def test_without_waiting_it_goes_on(client: Potluck, node: StandIn) -> None:
+def test_without_waiting_it_goes_on(client: Potluck, node: FakeNode) -> None:
     gate = Gate()
     node.answers = gate
     executor = potluck.Executor(client=client)
@@ -171,7 +171,7 @@ def open_after(gate: "Gate", cancelled: list[potluck.TaskFuture[Any]]) -> None:
     gate.is_open.set()
 
 
-def test_calls_that_have_not_started_are_cancelled(client: Potluck, node: StandIn) -> None:
+def test_calls_that_have_not_started_are_cancelled(client: Potluck, node: FakeNode) -> None:
     gate = Gate()
     node.answers = gate
     executor = potluck.Executor(client=client, cores=4)
@@ -259,7 +259,7 @@ def test_a_forked_child_does_not_wait_for_its_parent(client: Potluck) -> None:
         next(results)
 
 
-def test_cancelling_a_future_ends_its_task(client: Potluck, node: StandIn) -> None:
+def test_cancelling_a_future_ends_its_task(client: Potluck, node: FakeNode) -> None:
     gate = Gate()
     node.answers = gate
     executor = potluck.Executor(client=client)
@@ -291,7 +291,7 @@ def heard() -> int:
     return len(HEARD)
 
 
-def test_functions_of_all_kinds(executor: potluck.Executor, node: StandIn) -> None:
+def test_functions_of_all_kinds(executor: potluck.Executor, node: FakeNode) -> None:
     decorated = potluck.task(capture)
     number, counter = 3, Counter()
     counter.count = 5
@@ -309,7 +309,7 @@ def test_functions_of_all_kinds(executor: potluck.Executor, node: StandIn) -> No
     assert [future.result(30) for future in submitted] == [expected for *_, expected in calls]
 
 
-def test_state_goes_as_it_is_now(executor: potluck.Executor, node: StandIn) -> None:
+def test_state_goes_as_it_is_now(executor: potluck.Executor, node: FakeNode) -> None:
     """As a pool of processes takes it; a decorated function goes as it was first."""
     counter = Counter()
     first = executor.submit(counter.add, 1)
@@ -322,7 +322,7 @@ def test_state_goes_as_it_is_now(executor: potluck.Executor, node: StandIn) -> N
 
 
 def test_the_same_function_goes_as_the_same_bytes(
-    executor: potluck.Executor, node: StandIn
+    executor: potluck.Executor, node: FakeNode
 ) -> None:
     """By them a node knows the interpreter that is warm for it."""
 
@@ -346,7 +346,7 @@ def test_functions_that_return_no_value_are_refused(executor: potluck.Executor) 
         executor.submit(capture, threading.Lock())
 
 
-def test_code_that_takes_an_executor(client: Potluck, node: StandIn) -> None:
+def test_code_that_takes_an_executor(client: Potluck, node: FakeNode) -> None:
     """An event loop gives it work, and is not held up while that is sent."""
 
     async def program() -> list[int]:
@@ -359,7 +359,7 @@ def test_code_that_takes_an_executor(client: Potluck, node: StandIn) -> None:
 
 
 def test_a_loop_is_not_held_up_by_a_slow_server(
-    client: Potluck, node: StandIn, monkeypatch: pytest.MonkeyPatch
+    client: Potluck, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever has to be asked before a task is sent is asked by another thread."""
     gate = threading.Event()
@@ -395,7 +395,7 @@ def test_errors_while_sending_are_raised_by_the_future(client: Potluck) -> None:
     asyncio.run(program())
 
 
-def test_a_cancelled_await_calls_the_task_off(client: Potluck, node: StandIn) -> None:
+def test_a_cancelled_await_calls_the_task_off(client: Potluck, node: FakeNode) -> None:
     gate = Gate()
     node.answers = gate
 
@@ -417,7 +417,7 @@ def test_a_cancelled_await_calls_the_task_off(client: Potluck, node: StandIn) ->
 
 
 def test_a_cancelled_await_sends_no_request(
-    client: Potluck, node: StandIn, monkeypatch: pytest.MonkeyPatch
+    client: Potluck, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate()
     node.answers = gate

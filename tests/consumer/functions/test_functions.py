@@ -27,7 +27,7 @@ from potluck.model.task import EndReason, TaskState
 from potluck.wire import item_file, plain_values
 from potluck.wire.provider import Finished, Grant, Report
 from potluck.wire.results import ResultPiece
-from tests.consumer.fake_node import StandIn, fails_items, gives, gives_items, raises, raises_items
+from tests.consumer.fake_node import FakeNode, fails_items, gives, gives_items, raises, raises_items
 from tests.processes import ServerProcess, await_true
 
 ERROR = {"type": "ValueError", "message": "no", "traceback": "Traceback …\n  in square"}
@@ -48,8 +48,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def node(server: ServerProcess) -> Iterator[StandIn]:
-    with StandIn(server, "answers").working() as working:
+def node(server: ServerProcess) -> Iterator[FakeNode]:
+    with FakeNode(server, "answers").working() as working:
         yield working
 
 
@@ -80,7 +80,7 @@ def squares(grant: Grant, start: int, end: int) -> bytes:
     return item_file.pack([plain_values.encode(value) for value in squared])
 
 
-def test_a_call_gives_what_the_function_returned(node: StandIn, remote: Square) -> None:
+def test_a_call_gives_what_the_function_returned(node: FakeNode, remote: Square) -> None:
     node.answers = gives(plain_values.encode({"a": (1, b"x")}))
     future = remote.submit(3)
     assert future.result(30) == {"a": (1, b"x")}
@@ -91,7 +91,7 @@ def test_a_call_gives_what_the_function_returned(node: StandIn, remote: Square) 
     assert (spec.name, spec.pickles_results) == ("square", False)
 
 
-def test_an_exception_comes_back_in_words(node: StandIn, remote: Square) -> None:
+def test_an_exception_comes_back_in_words(node: FakeNode, remote: Square) -> None:
     node.answers = raises(plain_values.encode(ERROR))
     with pytest.raises(RemoteError) as raised:
         remote.submit(3).result(30)
@@ -109,14 +109,14 @@ def test_words_of_a_node_can_be_written_and_command_no_terminal() -> None:
     assert (str(error), error.traceback) == ("E�: � �[31mred�", "a\n\tb�")
 
 
-def test_a_task_that_ended_without_a_result_says_why(node: StandIn, remote: Square) -> None:
+def test_a_task_that_ended_without_a_result_says_why(node: FakeNode, remote: Square) -> None:
     node.answers = lambda _, lease: [Finished(lease, EndReason.MEMORY_LIMIT)]
     with pytest.raises(TaskFailed, match=r"failed: .*memory"):
         remote.submit(3).result(30)
 
 
 def test_a_failure_without_an_exception_has_the_end_of_stderr(
-    node: StandIn, remote: Square
+    node: FakeNode, remote: Square
 ) -> None:
     lines = "\x1b[2Jloading\nSegmentation fault"
     killed = "it was killed by SIGSEGV"
@@ -128,7 +128,7 @@ def test_a_failure_without_an_exception_has_the_end_of_stderr(
 
 
 def test_a_failed_item_without_an_exception_has_the_end_of_its_stderr(
-    node: StandIn, remote: Square
+    node: FakeNode, remote: Square
 ) -> None:
     node.answers = fails_items(EndReason.SIGNAL, "it was killed", last_lines="loading\nno luck")
     (error,) = remote.map([1], return_exceptions=True)
@@ -136,7 +136,7 @@ def test_a_failed_item_without_an_exception_has_the_end_of_its_stderr(
     assert "The end of its stderr:\nloading\nno luck" in error.__notes__
 
 
-def test_a_hostile_pickle_is_never_opened(node: StandIn, remote: Square, tmp_path: Path) -> None:
+def test_a_hostile_pickle_is_never_opened(node: FakeNode, remote: Square, tmp_path: Path) -> None:
     """As a result, as an exception, as an item of an array and as the error of one."""
     canary = tmp_path / "it ran"
     hostile = pickle.dumps(Hostile(canary))
@@ -165,7 +165,7 @@ def test_a_hostile_pickle_is_never_opened(node: StandIn, remote: Square, tmp_pat
 
 
 def test_pickles_are_opened_from_named_wallets_only(
-    node: StandIn, remote: Square, server: ServerProcess, tmp_path: Path
+    node: FakeNode, remote: Square, server: ServerProcess, tmp_path: Path
 ) -> None:
     node.answers = gives(pickle.dumps(Path("/made/by/a/pickle")))
     assert remote.using(allow_pickle=True).submit(3).result(30) == Path("/made/by/a/pickle")
@@ -179,14 +179,14 @@ def test_pickles_are_opened_from_named_wallets_only(
         remote.using(allow_pickle=True, owner=["0x" + "12" * 20]).submit(3)
 
 
-def test_map_keeps_the_order_of_its_inputs(node: StandIn, remote: Square) -> None:
+def test_map_keeps_the_order_of_its_inputs(node: FakeNode, remote: Square) -> None:
     node.answers = gives_items(squares)
     assert list(remote.map(range(500))) == [x * x for x in range(500)]
     assert sorted(remote.map(range(100), ordered=False)) == [x * x for x in range(100)]
     assert list(remote.map([])) == []
 
 
-def test_an_item_that_failed_raises_when_its_turn_comes(node: StandIn, remote: Square) -> None:
+def test_an_item_that_failed_raises_when_its_turn_comes(node: FakeNode, remote: Square) -> None:
     node.answers = raises_items(plain_values.encode(ERROR))
     results = remote.map([1, 2])
     for _ in range(2):
@@ -197,7 +197,7 @@ def test_an_item_that_failed_raises_when_its_turn_comes(node: StandIn, remote: S
 
 
 def test_an_item_that_failed_without_an_exception_has_a_reason(
-    node: StandIn, remote: Square
+    node: FakeNode, remote: Square
 ) -> None:
     slow = "it ran longer than its 2 s"
     node.answers = fails_items(EndReason.TIME_LIMIT, slow)
@@ -211,7 +211,7 @@ def test_an_item_that_failed_without_an_exception_has_a_reason(
 
 
 def test_a_generator_is_read_as_far_as_results_are_asked_for(
-    node: StandIn, remote: Square, monkeypatch: pytest.MonkeyPatch
+    node: FakeNode, remote: Square, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("potluck.consumer.functions.inputs.ARRAY_ITEMS", 10)
     monkeypatch.setattr("potluck.consumer.functions.inputs._READ_ITEMS", 10)
@@ -234,7 +234,7 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for(
     assert count == read == 100 and most_ahead <= 50
 
 
-def test_an_abandoned_map_is_cancelled(node: StandIn, remote: Square, client: Potluck) -> None:
+def test_an_abandoned_map_is_cancelled(node: FakeNode, remote: Square, client: Potluck) -> None:
     may_end = threading.Event()
 
     def waits(grant: Grant, lease: Lease) -> list[Report]:
@@ -255,7 +255,7 @@ def test_an_abandoned_map_is_cancelled(node: StandIn, remote: Square, client: Po
         may_end.set()
 
 
-def test_a_future_calls_its_task_off(node: StandIn, remote: Square, client: Potluck) -> None:
+def test_a_future_calls_its_task_off(node: FakeNode, remote: Square, client: Potluck) -> None:
     unplaceable = remote.using(label=["nowhere"])
     future, other = unplaceable.submit(1), unplaceable.submit(2)
     assert potluck.flush(30) and future.task_id is not None
@@ -271,7 +271,7 @@ def test_a_future_calls_its_task_off(node: StandIn, remote: Square, client: Potl
         other.result(30)
 
 
-def test_a_refusal_is_no_matter_to_the_others(node: StandIn, remote: Square) -> None:
+def test_a_refusal_is_no_matter_to_the_others(node: FakeNode, remote: Square) -> None:
     node.answers = gives(plain_values.encode(9))
     bad = remote.using(file={"a": __file__, "a/b": __file__})
     calls = [remote.submit(1), bad.submit(2), remote.submit(3)]
@@ -280,7 +280,7 @@ def test_a_refusal_is_no_matter_to_the_others(node: StandIn, remote: Square) -> 
         calls[1].result(30)
 
 
-def test_large_code_and_arguments_go_as_blobs(node: StandIn, client: Potluck) -> None:
+def test_large_code_and_arguments_go_as_blobs(node: FakeNode, client: Potluck) -> None:
     node.answers = gives(plain_values.encode(1))
     large = os.urandom(300_000)
 
@@ -295,7 +295,7 @@ def test_large_code_and_arguments_go_as_blobs(node: StandIn, client: Potluck) ->
 
 
 def test_other_pythons_are_reported_before_anything_is_sent(
-    server: ServerProcess, monkeypatch: pytest.MonkeyPatch, node: StandIn
+    server: ServerProcess, monkeypatch: pytest.MonkeyPatch, node: FakeNode
 ) -> None:
     monkeypatch.setattr("potluck.consumer.functions.dispatch.PYTHON", "3.99")
     with Potluck(server.url, server.token) as client:
@@ -310,7 +310,7 @@ def test_other_pythons_are_reported_before_anything_is_sent(
         assert client.tasks.list() == before
 
 
-def test_many_threads_submit_at_once(node: StandIn, remote: Square) -> None:
+def test_many_threads_submit_at_once(node: FakeNode, remote: Square) -> None:
     node.answers = gives(plain_values.encode(9))
     with futures.ThreadPoolExecutor(8) as threads:
         calls = list(threads.map(remote.submit, range(40)))
@@ -318,7 +318,7 @@ def test_many_threads_submit_at_once(node: StandIn, remote: Square) -> None:
     assert len({call.task_id for call in calls}) == 40
 
 
-def test_a_forked_child_has_a_line_of_its_own(node: StandIn, remote: Square) -> None:
+def test_a_forked_child_has_a_line_of_its_own(node: FakeNode, remote: Square) -> None:
     node.answers = gives(plain_values.encode(9))
     future = remote.submit(1)
     assert future.result(30) == 9
@@ -342,7 +342,7 @@ def test_a_forked_child_has_a_line_of_its_own(node: StandIn, remote: Square) -> 
     assert remote.submit(3).result(30) == 9
 
 
-def test_closing_a_client_ends_all_waits(server: ServerProcess, node: StandIn) -> None:
+def test_closing_a_client_ends_all_waits(server: ServerProcess, node: FakeNode) -> None:
     with Potluck(server.url, server.token) as client:
         future = potluck.task(square).using(client=client, label=["nowhere"]).submit(1)
         names = {thread.name for thread in threading.enumerate()}
@@ -373,7 +373,7 @@ def _program(server: ServerProcess, source: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def test_ctrl_c_ends_a_program_that_waits(server: ServerProcess, node: StandIn) -> None:
+def test_ctrl_c_ends_a_program_that_waits(server: ServerProcess, node: FakeNode) -> None:
     with _program(server, PROGRAM) as program:
         assert program.stdout is not None and program.stdout.readline() == "over\n"
         program.send_signal(signal.SIGINT)

@@ -27,7 +27,7 @@ from potluck.consumer.functions.progress import (
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.task import TaskState
 from potluck.wire.files import TaskFiles
-from tests.consumer.fake_node import StandIn, runs
+from tests.consumer.fake_node import FakeNode, runs
 from tests.consumer.fake_server import FakeServer, Scene, a_task, says
 from tests.consumer.functions.test_executor import Gate
 from tests.consumer.test_client import HASTE
@@ -177,10 +177,10 @@ CELLS = [
 
 
 @pytest.fixture
-def pool(tmp_path: Path) -> Iterator[tuple[ServerProcess, StandIn]]:
+def pool(tmp_path: Path) -> Iterator[tuple[ServerProcess, FakeNode]]:
     with (
         ServerProcess(tmp_path / "server") as server,
-        StandIn(server, "notebook").working() as node,
+        FakeNode(server, "notebook").working() as node,
     ):
         node.accepts_refusals = True
         yield server, node
@@ -188,7 +188,7 @@ def pool(tmp_path: Path) -> Iterator[tuple[ServerProcess, StandIn]]:
 
 @pytest.mark.timeout(120)
 def test_a_real_notebook(
-    pool: tuple[ServerProcess, StandIn], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pool: tuple[ServerProcess, FakeNode], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In a real kernel, which runs an event loop where cells are."""
     server, node = pool
@@ -221,7 +221,7 @@ def test_a_real_notebook(
     assert value[-1]["data"]["text/plain"] == "6"
 
 
-def _open_when(gate: Gate, node: StandIn) -> None:
+def _open_when(gate: Gate, node: FakeNode) -> None:
     def let_go() -> None:
         await_true(gate.is_met.is_set, "the map has reached the node")
         node.answers = runs()

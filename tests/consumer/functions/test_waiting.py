@@ -14,7 +14,7 @@ from potluck.consumer.functions.call_output import VARIABLE, is_output_shown
 from potluck.model.lease import Lease
 from potluck.model.task import TaskState
 from potluck.wire.provider import Grant, LogChunk, PackedLogPiece, Report
-from tests.consumer.fake_node import StandIn, gives
+from tests.consumer.fake_node import FakeNode, gives
 from tests.processes import ServerProcess, await_true
 
 NONE = b"\xc0"
@@ -99,7 +99,7 @@ def test_the_id_of_a_refused_task_raises_the_refusal(client: Potluck) -> None:
 def test_output_of_a_call_is_shown_with_its_result(
     server: ServerProcess, client: Potluck, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with StandIn(server, "prints").working() as node:
+    with FakeNode(server, "prints").working() as node:
 
         def answer(grant: Grant, lease: Lease) -> list[Report]:
             pieces = (("stdout", b"loss \x1b]52;c;x\x07 1\n"), ("stderr", b"warned\n"))

@@ -8,7 +8,7 @@ from tests.processes import Api, ServerProcess, await_true
 from tests.security.people import SCRIPT, Person
 
 
-class World:
+class LargePool:
     def __init__(self, server: ServerProcess, large_nodes: int) -> None:
         self.server = server
         self.person = Person(server, "hostile")

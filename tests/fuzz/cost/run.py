@@ -20,7 +20,7 @@ from potluck.wire import routes
 from tests.databases import embedded_databases
 from tests.fuzz.cost.bystander import measure_bystander
 from tests.fuzz.cost.hostile_bodies import large_offer
-from tests.fuzz.cost.large_pool import World
+from tests.fuzz.cost.large_pool import LargePool
 from tests.fuzz.cost.meter import USUAL_MILLISECONDS, LoopMeter, speed_milliseconds
 from tests.fuzz.cost.search import Candidate, CostlyRequest, CostSearch
 from tests.fuzz.fuzz_client import PATIENCE
@@ -46,7 +46,7 @@ def search(
     rng = random.Random(options.seed)
     with ServerProcess(directory, 0, POTLUCK_DATABASE_URL=url, **_UNLIMITED) as server:
         document = server.client().get("/schema/openapi.json")
-        world = World(server, options.large_nodes)
+        world = LargePool(server, options.large_nodes)
         costs = CostSearch(world, document, LoopMeter(server.process.pid), rng)
         measured_operations = [
             operation
@@ -75,7 +75,7 @@ def watch(
 ) -> dict[str, Any]:
     """On a new server with the usual limits; `objects` are those that the requests name."""
     with ServerProcess(directory, 0, POTLUCK_DATABASE_URL=url, **_USUAL) as server:
-        World(server, options.large_nodes)
+        LargePool(server, options.large_nodes)
         bystander = Person(server, "bystander")
         hostile = [Person(server, f"hostile {number}") for number in range(3)]
         requests = {

@@ -12,7 +12,7 @@ from msgspec import Struct
 from potluck.model.account import Scope
 from tests.fuzz.cost.bodies import MOST_BYTES, BodyMaker, encode, enlarge
 from tests.fuzz.cost.hostile_bodies import hostile_bodies
-from tests.fuzz.cost.large_pool import World
+from tests.fuzz.cost.large_pool import LargePool
 from tests.fuzz.cost.meter import LoopMeter
 from tests.security.bodies import BODIES, MESSAGEPACK, OCTETS, content_type
 from tests.security.permission_matrix import QUERIES, Operation
@@ -57,7 +57,7 @@ class Candidate(Struct):
 
 class CostSearch:
     def __init__(
-        self, world: World, document: dict[str, Any], meter: LoopMeter, rng: random.Random
+        self, world: LargePool, document: dict[str, Any], meter: LoopMeter, rng: random.Random
     ) -> None:
         self._world = world
         self._document = document

@@ -54,7 +54,7 @@ print("it ran")
 Look = Callable[[Sequence[GrantedDevice]], Exposed]
 
 
-class Desk:
+class RunnerHarness:
     """A runner with what it needs, and what it told."""
 
     def __init__(
@@ -121,12 +121,12 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
 
 
 async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_path: Path) -> None:
-    desk = Desk(tmp_path, driver)
-    async with desk.running(a_grant(PATIENT)) as run:
-        await until(lambda: "ready\n" in desk.text())
-        desk.recall.ask(EndReason.RECLAIMED, 20.0, "the hours of the device are over")
+    harness = RunnerHarness(tmp_path, driver)
+    async with harness.running(a_grant(PATIENT)) as run:
+        await until(lambda: "ready\n" in harness.text())
+        harness.recall.ask(EndReason.RECLAIMED, 20.0, "the hours of the device are over")
         finished = await run
-        assert desk.text() == "ready\nasked None\n"
+        assert harness.text() == "ready\nasked None\n"
     assert (finished.reason, finished.exit_code) == (EndReason.RECLAIMED, None)
     assert finished.detail == "the hours of the device are over"
     assert 0 < finished.usage.run_seconds < 10
@@ -135,14 +135,14 @@ async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_
 async def test_a_range_that_is_called_back_keeps_what_it_finished(
     driver: Driver, tmp_path: Path
 ) -> None:
-    desk = Desk(tmp_path, driver)
-    async with desk.running(a_grant(PATIENT_FROM_2, items=range(9))) as run:
-        await until(lambda: "ready\n" in desk.text())
-        desk.recall.ask(EndReason.DEVICE_LOST, 20.0)
+    harness = RunnerHarness(tmp_path, driver)
+    async with harness.running(a_grant(PATIENT_FROM_2, items=range(9))) as run:
+        await until(lambda: "ready\n" in harness.text())
+        harness.recall.ask(EndReason.DEVICE_LOST, 20.0)
         finished = await run
-        assert desk.text() == "item 2:\nready\nasked 2\n", "none was begun after it"
+        assert harness.text() == "item 2:\nready\nasked 2\n", "none was begun after it"
     assert finished.reason is EndReason.DEVICE_LOST
-    assert desk.items() == [0, 1], "the third ended well, but as an answer to the signal"
+    assert harness.items() == [0, 1], "the third ended well, but as an answer to the signal"
 
 
 async def test_a_preparation_that_is_called_back_ends_at_once(tmp_path: Path) -> None:
@@ -151,37 +151,37 @@ async def test_a_preparation_that_is_called_back_ends_at_once(tmp_path: Path) ->
         name, content = wheel("kind", {"kind.py": b""})
         index.add("kind", name, content)
         index.stall(name)
-        desk = Desk(tmp_path, driver, index.url)
-        async with desk.running(a_grant(NEEDS_KIND)) as run:
+        harness = RunnerHarness(tmp_path, driver, index.url)
+        async with harness.running(a_grant(NEEDS_KIND)) as run:
             await until(index.asked.is_set)
-            desk.recall.ask(EndReason.RECLAIMED, 1000.0)
+            harness.recall.ask(EndReason.RECLAIMED, 1000.0)
             async with asyncio.timeout(10):
                 finished = await run
     assert finished.reason is EndReason.RECLAIMED
     assert finished.usage.prepare_seconds > 0
-    assert [type(event) for event in desk.events] == [PrepareBegan]
-    assert list(desk.staging.iterdir()) == []
+    assert [type(event) for event in harness.events] == [PrepareBegan]
+    assert list(harness.staging.iterdir()) == []
 
 
 async def test_refused_kinds_are_declined_before_any_work(tmp_path: Path) -> None:
     denied = f"The owner of this node takes no tasks of {WALLET}."
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
-    desk = Desk(tmp_path, driver, may_run=lambda grant: denied)
-    async with desk.running(a_grant(NEEDS_KIND)) as run:
+    harness = RunnerHarness(tmp_path, driver, may_run=lambda grant: denied)
+    async with harness.running(a_grant(NEEDS_KIND)) as run:
         finished = await run
-        assert desk.text() == ""
+        assert harness.text() == ""
     assert (finished.reason, finished.detail) == (EndReason.DECLINED, denied)
-    assert desk.events == []
+    assert harness.events == []
 
 
 async def test_a_recall_does_not_change_an_end_that_came_before(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
-    desk = Desk(tmp_path, driver)
-    async with desk.running(a_grant("raise SystemExit(3)")) as run:
+    harness = RunnerHarness(tmp_path, driver)
+    async with harness.running(a_grant("raise SystemExit(3)")) as run:
         finished = await run
-        desk.recall.ask(EndReason.RECLAIMED, 0.0)
+        harness.recall.ask(EndReason.RECLAIMED, 0.0)
     assert (finished.reason, finished.exit_code) == (EndReason.EXIT_STATUS, 3)
-    assert [type(event) for event in desk.events] == [CodeStarted]
+    assert [type(event) for event in harness.events] == [CodeStarted]
 
 
 LOOKS_AROUND = """
@@ -212,10 +212,10 @@ async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path:
     grants = [
         a_grant(LOOKS_AROUND, device=uuid, environment=variables) for uuid in ("GPU-a", "GPU-c")
     ]
-    desks = [Desk(tmp_path, driver, look=look) for _ in grants]
-    async with desks[0].running(grants[0]), desks[1].running(grants[1]):
-        await until(lambda: all(desk.text().endswith("\n") for desk in desks))
-        for desk, number, uuid in zip(desks, (0, 2), ("GPU-a", "GPU-c"), strict=True):
+    harnesses = [RunnerHarness(tmp_path, driver, look=look) for _ in grants]
+    async with harnesses[0].running(grants[0]), harnesses[1].running(grants[1]):
+        await until(lambda: all(harness.text().endswith("\n") for harness in harnesses))
+        for harness, number, uuid in zip(harnesses, (0, 2), ("GPU-a", "GPU-c"), strict=True):
             vendor_variables = [
                 ("CUDA_VISIBLE_DEVICES", uuid),
                 ("HIP_VISIBLE_DEVICES", "-1"),
@@ -223,17 +223,17 @@ async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path:
                 ("ROCR_VISIBLE_DEVICES", "-1"),
                 ("VENDOR", "here"),
             ]
-            assert desk.text() == f"['nvidia{number}'] [b'\\x00'] {vendor_variables}\n"
+            assert harness.text() == f"['nvidia{number}'] [b'\\x00'] {vendor_variables}\n"
 
 
 async def test_an_unexposable_device_is_reported_before_anything_runs(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
-    desk = Desk(tmp_path, driver, look=partial(expose, found={}))
-    async with desk.running(a_grant(device="GPU-a")) as run:
+    harness = RunnerHarness(tmp_path, driver, look=partial(expose, found={}))
+    async with harness.running(a_grant(device="GPU-a")) as run:
         finished = await run
     assert finished.reason is EndReason.SANDBOX_FAILED
     assert finished.detail == "A device is not usable: This node no longer has the device GPU-a."
-    assert desk.events == []
+    assert harness.events == []
 
 
 async def test_a_hanging_driver_does_not_block_cancellation(tmp_path: Path) -> None:
@@ -245,21 +245,21 @@ async def test_a_hanging_driver_does_not_block_cancellation(tmp_path: Path) -> N
         goes_on.wait(20)
         return hide(granted)
 
-    desk = Desk(tmp_path, BubblewrapDriver(tmp_path / "sandbox", "test"), look=hang)
+    harness = RunnerHarness(tmp_path, BubblewrapDriver(tmp_path / "sandbox", "test"), look=hang)
     try:
         for _ in range(2):
-            desk.recall = StopRequest()
-            async with desk.running(a_grant()) as run:
+            harness.recall = StopRequest()
+            async with harness.running(a_grant()) as run:
                 await until(lambda: bool(asking_threads))
-                desk.recall.ask(EndReason.DEVICE_LOST, 0.0)
+                harness.recall.ask(EndReason.DEVICE_LOST, 0.0)
                 async with asyncio.timeout(5):
                     assert (await run).reason is EndReason.DEVICE_LOST
         assert len(asking_threads) == 1, "nobody asks again before it has answered"
         assert asking_threads[0].daemon, "the end of the provider does not wait for it"
     finally:
         goes_on.set()
-    desk.recall = StopRequest()
-    async with desk.running(a_grant()) as run:
+    harness.recall = StopRequest()
+    async with harness.running(a_grant()) as run:
         assert (await run).reason is EndReason.COMPLETED
 
 
@@ -294,9 +294,9 @@ def an_archive(directory: Path, **files: bytes) -> bytes:
     return path.read_bytes()
 
 
-def a_command(desk: Desk, directory: Path, source: str, **changes: BlobRef) -> Grant:
-    shown_file = NamedFile("data/shown", desk.keep(b"shown\n"))
-    folder = desk.keep(an_archive(directory, sub_here=b"here\n"))
+def a_command(harness: RunnerHarness, directory: Path, source: str, **changes: BlobRef) -> Grant:
+    shown_file = NamedFile("data/shown", harness.keep(b"shown\n"))
+    folder = harness.keep(an_archive(directory, sub_here=b"here\n"))
     spec = CommandSpec(("sh", "-c", source), {"PLAIN": "1"}, folder, (shown_file,))
     return replace(a_grant(), spec=replace(spec, **changes), secrets={"TOKEN": "swordfish"})
 
@@ -304,18 +304,18 @@ def a_command(desk: Desk, directory: Path, source: str, **changes: BlobRef) -> G
 async def test_a_command_finds_what_came_along_and_leaves_files(
     driver: Driver, tmp_path: Path
 ) -> None:
-    desk = Desk(tmp_path, driver)
-    checkpoint = desk.keep(an_archive(tmp_path, step=b"12"))
-    grant = replace(a_command(desk, tmp_path, WORKS), checkpoint=checkpoint)
-    async with desk.running(grant) as run:
+    harness = RunnerHarness(tmp_path, driver)
+    checkpoint = harness.keep(an_archive(tmp_path, step=b"12"))
+    grant = replace(a_command(harness, tmp_path, WORKS), checkpoint=checkpoint)
+    async with harness.running(grant) as run:
         finished = await run
-        text = desk.text()
+        text = harness.text()
     assert finished.reason is EndReason.COMPLETED, text
     # Root may write to everything where there is no sandbox; there it is his own task.
     wall = "read-only\n" if driver.encloses_processes or os.geteuid() else ""
     assert text == f"here\nshown\n{wall}*** and ***\nstep\n"
-    (parcel,) = desk.freight.outbox.parcels
-    assert (parcel.path, desk.freight.outbox.read(parcel, 0, 99)) == ("said", b"result\n")
+    (parcel,) = harness.freight.outbox.parcels
+    assert (parcel.path, harness.freight.outbox.read(parcel, 0, 99)) == ("said", b"result\n")
     assert (finished.usage.output_bytes, finished.usage.input_bytes) == (7, 0), "it was here"
 
 
@@ -333,23 +333,23 @@ async def test_a_command_finds_what_came_along_and_leaves_files(
 async def test_a_broken_folder_archive_is_reported_and_nothing_runs(
     driver: Driver, tmp_path: Path, folder: bytes | None, reason: EndReason, sentence: str
 ) -> None:
-    desk = Desk(tmp_path, driver)
-    blob = desk.keep(folder or an_archive(tmp_path, big=bytes(17 * MIB)))
-    async with desk.running(a_command(desk, tmp_path, "echo ran", folder=blob)) as run:
+    harness = RunnerHarness(tmp_path, driver)
+    blob = harness.keep(folder or an_archive(tmp_path, big=bytes(17 * MIB)))
+    async with harness.running(a_command(harness, tmp_path, "echo ran", folder=blob)) as run:
         finished = await run
-        assert desk.text() == ""
+        assert harness.text() == ""
     assert finished.reason is reason
     assert sentence in finished.detail
-    assert not any(isinstance(event, CodeStarted) for event in desk.events)
+    assert not any(isinstance(event, CodeStarted) for event in harness.events)
 
 
 async def test_files_and_folder_together_reach_the_disk_limit(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     await driver.probe()
-    desk = Desk(tmp_path, driver)
-    blob = desk.keep(an_archive(tmp_path, big=bytes(10 * MIB)))
+    harness = RunnerHarness(tmp_path, driver)
+    blob = harness.keep(an_archive(tmp_path, big=bytes(10 * MIB)))
     fills = "head -c 10000000 /dev/zero > more; sleep 10"
-    async with desk.running(a_command(desk, tmp_path, fills, folder=blob)) as run:
+    async with harness.running(a_command(harness, tmp_path, fills, folder=blob)) as run:
         finished = await run
     assert finished.reason is EndReason.DISK_LIMIT
 
@@ -366,11 +366,11 @@ print("made")
 async def test_new_files_are_kept_on_request_and_the_others_are_named(
     driver: Driver, tmp_path: Path
 ) -> None:
-    desk = Desk(tmp_path, driver)
-    async with desk.running(a_grant(MAKES_FILES, limits=Limits(keep=("ckpt/**",)))) as run:
+    harness = RunnerHarness(tmp_path, driver)
+    async with harness.running(a_grant(MAKES_FILES, limits=Limits(keep=("ckpt/**",)))) as run:
         assert (await run).reason is EndReason.COMPLETED
-        assert [parcel.path for parcel in desk.freight.outbox.parcels] == ["ckpt/1.pt"]
-        assert desk.text() == (
+        assert [parcel.path for parcel in harness.freight.outbox.parcels] == ["ckpt/1.pt"]
+        assert harness.text() == (
             "made\noutput: 1 new file, 4 B, was not kept: 'notes.txt';"
             " write to $POTLUCK_OUTPUT or use --keep 'notes.txt'\n"
         )
@@ -379,19 +379,19 @@ async def test_new_files_are_kept_on_request_and_the_others_are_named(
 async def test_one_log_line_names_the_files_that_an_array_did_not_keep(
     driver: Driver, tmp_path: Path
 ) -> None:
-    desk = Desk(tmp_path, driver)
-    async with desk.running(a_grant(MAKES_FILES, items=range(3))) as run:
+    harness = RunnerHarness(tmp_path, driver)
+    async with harness.running(a_grant(MAKES_FILES, items=range(3))) as run:
         assert (await run).reason is EndReason.COMPLETED
-        assert desk.text().count("not kept") == 1
-        assert "2 new files of item 0, 11 B, were not kept" in desk.text()
+        assert harness.text().count("not kept") == 1
+        assert "2 new files of item 0, 11 B, were not kept" in harness.text()
 
 
 async def test_much_output_ends_no_task_and_its_end_is_kept(driver: Driver, tmp_path: Path) -> None:
     source = "for number in range(200_000): print(f'line {number}')"
-    desk = Desk(tmp_path, driver)
-    async with desk.running(a_grant(source, limits=Limits(log_bytes=65_536))) as run:
+    harness = RunnerHarness(tmp_path, driver)
+    async with harness.running(a_grant(source, limits=Limits(log_bytes=65_536))) as run:
         finished = await run
-        text = desk.text()
+        text = harness.text()
     assert finished.reason is EndReason.COMPLETED
     assert finished.usage.log_bytes > 2_000_000, "what it wrote"
     assert text.startswith("line 0\nline 1\n") and text.endswith("\nline 199999\n")

@@ -20,10 +20,10 @@ from potluck.provider.server.throttle import Throttle
 from tests.orphans import orphans_are_let_go
 from tests.provider.dependencies.package_index import LoopbackIndex, loopback_index, wheel
 
-__all__ = ["Kitchen", "index", "kitchen", "orphans_are_let_go"]
+__all__ = ["PreparationHarness", "index", "orphans_are_let_go", "preparation"]
 
 
-class Kitchen:
+class PreparationHarness:
     """A preparer on a directory of its own, and a sandbox to try its environments in."""
 
     def __init__(self, driver: Driver, directory: Path, index: PackageIndex):
@@ -97,6 +97,6 @@ def index() -> Iterator[LoopbackIndex]:
 
 
 @pytest.fixture
-def kitchen(tmp_path: Path, index: LoopbackIndex) -> Kitchen:
+def preparation(tmp_path: Path, index: LoopbackIndex) -> PreparationHarness:
     driver = BubblewrapDriver(tmp_path / "sandbox", "node")
-    return Kitchen(driver, tmp_path / "environments", PackageIndex(index.url))
+    return PreparationHarness(driver, tmp_path / "environments", PackageIndex(index.url))

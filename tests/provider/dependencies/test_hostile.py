@@ -11,7 +11,7 @@ import pytest
 from potluck.model.task import MIB, EndReason
 from potluck.provider.dependencies.outcome import PrepareFailed
 from potluck.provider.dependencies.settings import PrepareSettings
-from tests.provider.dependencies.conftest import Kitchen
+from tests.provider.dependencies.conftest import PreparationHarness
 from tests.provider.dependencies.package_index import LoopbackIndex, loopback_index, sdist, wheel
 
 
@@ -41,18 +41,18 @@ def writing(*paths: str) -> str:
 
 
 async def test_a_source_distribution_is_not_built(
-    kitchen: Kitchen, index: LoopbackIndex, canary: Path
+    preparation: PreparationHarness, index: LoopbackIndex, canary: Path
 ) -> None:
     index.add("hostile", *sdist("hostile", writing(str(canary))))
     with pytest.raises(PrepareFailed, match="hostile") as error_info:
-        await kitchen.prepare("hostile")
+        await preparation.prepare("hostile")
     assert error_info.value.reason is EndReason.PREPARE_FAILED
     assert not canary.exists()
-    assert kitchen.shelved() == []
+    assert preparation.shelved() == []
 
 
 async def test_an_allowed_build_stays_in_the_sandbox(
-    kitchen: Kitchen, index: LoopbackIndex, elsewhere: LoopbackIndex, canary: Path
+    preparation: PreparationHarness, index: LoopbackIndex, elsewhere: LoopbackIndex, canary: Path
 ) -> None:
     knock = f"""
 import urllib.request
@@ -63,28 +63,28 @@ for handlers in ([], [urllib.request.ProxyHandler({{}})]):
         pass
 """
     index.add("hostile", *sdist("hostile", writing(str(canary)) + knock))
-    kitchen.restart(PrepareSettings(allow_builds=True))
-    environment = await kitchen.prepare("hostile")
-    _, output = await kitchen.run(environment, "import hostile; print(hostile.built)")
+    preparation.restart(PrepareSettings(allow_builds=True))
+    environment = await preparation.prepare("hostile")
+    _, output = await preparation.run(environment, "import hostile; print(hostile.built)")
     assert output == "True\n"
     assert not canary.exists()
     assert elsewhere.requests == []
 
 
 async def test_a_pth_file_runs_only_inside(
-    kitchen: Kitchen, index: LoopbackIndex, canary: Path
+    preparation: PreparationHarness, index: LoopbackIndex, canary: Path
 ) -> None:
     trap = writing(str(canary), "/work/caught")
     index.add("trap", *wheel("trap", {"trap.pth": trap.encode()}))
-    environment = await kitchen.prepare("trap")
+    environment = await preparation.prepare("trap")
     assert list(environment.mounts[0].source.rglob("trap.pth"))
-    _, output = await kitchen.run(environment, "import os; print(os.listdir('/work'))")
+    _, output = await preparation.run(environment, "import os; print(os.listdir('/work'))")
     assert "caught" in output  # it did run there
     assert not canary.exists()
 
 
 async def test_an_index_can_not_send_us_elsewhere(
-    kitchen: Kitchen, index: LoopbackIndex, elsewhere: LoopbackIndex
+    preparation: PreparationHarness, index: LoopbackIndex, elsewhere: LoopbackIndex
 ) -> None:
     file_name, data = wheel("away", {"away.py": b""})
     elsewhere.add("away", file_name, data)
@@ -92,77 +92,84 @@ async def test_an_index_can_not_send_us_elsewhere(
     index.add("linked", *wheel("linked", {}), base=f"http://127.0.0.1:{elsewhere.port}")
     for name in ("away", "linked"):
         with pytest.raises(PrepareFailed, match=f"allow connections to 127.0.0.1:{elsewhere.port}"):
-            await kitchen.prepare(name)
+            await preparation.prepare(name)
     assert elsewhere.requests == []
 
 
 async def test_a_wheel_of_other_bytes_than_the_index_promised_is_refused(
-    kitchen: Kitchen, index: LoopbackIndex
+    preparation: PreparationHarness, index: LoopbackIndex
 ) -> None:
     file_name, other = wheel("kind", {"kind.py": b"word = 'gotcha'\n"})
-    await kitchen.prepare("kind")
+    await preparation.prepare("kind")
     index.replace(file_name, other)
-    for path in kitchen.shelved():
-        path.parent.rename(kitchen.directory / "gone")
+    for path in preparation.shelved():
+        path.parent.rename(preparation.directory / "gone")
     with pytest.raises(PrepareFailed, match="Hash mismatch"):
-        await kitchen.prepare("kind")
+        await preparation.prepare("kind")
     index.requests.clear()
     with pytest.raises(PrepareFailed):
-        await kitchen.prepare("kind")
+        await preparation.prepare("kind")
     assert "/files/kind-1.0-py3-none-any.whl.metadata" in index.requests  # resolved anew
 
 
 async def test_an_environment_that_grows_too_large_is_ended(
-    kitchen: Kitchen, index: LoopbackIndex
+    preparation: PreparationHarness, index: LoopbackIndex
 ) -> None:
     flood = "import time; open('/environment/flood', 'wb').write(bytes(2**24)); time.sleep(600)\n"
     index.add("flood", *sdist("flood", flood))
-    kitchen.restart(
+    preparation.restart(
         PrepareSettings(allow_builds=True, environment_bytes=8 * MIB, watch_seconds=0.1)
     )
     with pytest.raises(PrepareFailed, match="more than the 8,388,608 bytes"):
-        await kitchen.prepare("flood")
-    assert kitchen.staged() == [] and kitchen.shelved() == []
+        await preparation.prepare("flood")
+    assert preparation.staged() == [] and preparation.shelved() == []
 
 
-async def test_too_many_files_are_refused(kitchen: Kitchen, index: LoopbackIndex) -> None:
+async def test_too_many_files_are_refused(
+    preparation: PreparationHarness, index: LoopbackIndex
+) -> None:
     index.add("many", *wheel("many", {f"many/m{number}.txt": b"" for number in range(500)}))
-    kitchen.restart(PrepareSettings(environment_files=400))
+    preparation.restart(PrepareSettings(environment_files=400))
     with pytest.raises(PrepareFailed, match="more than the 400 files"):
-        await kitchen.prepare("many")
-    assert kitchen.shelved() == []
+        await preparation.prepare("many")
+    assert preparation.shelved() == []
 
 
-async def test_a_link_to_the_outside_is_refused(kitchen: Kitchen, index: LoopbackIndex) -> None:
+async def test_a_link_to_the_outside_is_refused(
+    preparation: PreparationHarness, index: LoopbackIndex
+) -> None:
     link = "import os; os.path.lexists('/environment/x') or os.symlink('/etc', '/environment/x')\n"
     index.add("link", *sdist("link", link))
-    kitchen.restart(PrepareSettings(allow_builds=True))
+    preparation.restart(PrepareSettings(allow_builds=True))
     with pytest.raises(PrepareFailed, match="a link that leads out of it"):
-        await kitchen.prepare("link")
-    assert kitchen.staged() == [] and kitchen.shelved() == []
+        await preparation.prepare("link")
+    assert preparation.staged() == [] and preparation.shelved() == []
 
 
-async def test_a_download_over_the_limit_is_ended(kitchen: Kitchen, index: LoopbackIndex) -> None:
+async def test_a_download_over_the_limit_is_ended(
+    preparation: PreparationHarness, index: LoopbackIndex
+) -> None:
     noise = b"".join(number.to_bytes(8) for number in range(100_000))
     index.add("large", *wheel("large", {"large.bin": noise}))
-    kitchen.restart(PrepareSettings(download_bytes=50_000))
+    preparation.restart(PrepareSettings(download_bytes=50_000))
     with pytest.raises(PrepareFailed, match="exceed the download limit of this node"):
-        await kitchen.prepare("large")
+        await preparation.prepare("large")
 
 
 _LIFE = """
 import asyncio, sys
 from pathlib import Path
 from potluck.provider.dependencies.package_index import PackageIndex
-from tests.provider.dependencies.conftest import BubblewrapDriver, Kitchen
+from tests.provider.dependencies.conftest import BubblewrapDriver, PreparationHarness
 directory, url = Path(sys.argv[1]), sys.argv[2]
 driver = BubblewrapDriver(directory / "sandbox", "node")
-asyncio.run(Kitchen(driver, directory / "environments", PackageIndex(url)).prepare("kind", "slow"))
+harness = PreparationHarness(driver, directory / "environments", PackageIndex(url))
+asyncio.run(harness.prepare("kind", "slow"))
 """
 
 
 async def test_a_kill_in_the_middle_leaves_nothing_that_passes_for_complete(
-    kitchen: Kitchen, index: LoopbackIndex, tmp_path: Path
+    preparation: PreparationHarness, index: LoopbackIndex, tmp_path: Path
 ) -> None:
     file_name, data = wheel("slow", {"slow.py": b"quick = True\n"})
     index.add("slow", file_name, data)
@@ -176,12 +183,14 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_passes_for_complete(
         with contextlib.suppress(ProcessLookupError):
             life.kill()
         await life.wait()
-    assert list(kitchen.directory.rglob("pyvenv.cfg"))  # half an environment, in the staging area
-    assert len(kitchen.staged()) == 2
-    await kitchen.driver.reap()
-    await kitchen.preparer.reap()
-    kitchen.egress.reap()
-    assert kitchen.staged() == [] and kitchen.shelved() == []
+    assert list(
+        preparation.directory.rglob("pyvenv.cfg")
+    )  # half an environment, in the staging area
+    assert len(preparation.staged()) == 2
+    await preparation.driver.reap()
+    await preparation.preparer.reap()
+    preparation.egress.reap()
+    assert preparation.staged() == [] and preparation.shelved() == []
     index.serve_again()
-    environment = await kitchen.prepare("kind", "slow")
-    assert (await kitchen.run(environment, "import slow; print(slow.quick)"))[1] == "True\n"
+    environment = await preparation.prepare("kind", "slow")
+    assert (await preparation.run(environment, "import slow; print(slow.quick)"))[1] == "True\n"

@@ -16,7 +16,7 @@ from potluck.provider.dependencies.python_list import (
     newest_releases,
 )
 from potluck.provider.dependencies.pythons import PythonSource
-from tests.provider.dependencies.conftest import Kitchen
+from tests.provider.dependencies.conftest import PreparationHarness
 from tests.provider.dependencies.package_index import LoopbackIndex
 from tests.provider.dependencies.python_archive import MINOR, RELEASE, list_of, pack_python
 
@@ -27,8 +27,8 @@ _VERSION = "import platform, sys; print(platform.python_version(), sys.prefix)"
 class Mirror:
     """A list of one Python on loopback, and what a preparer with it does."""
 
-    def __init__(self, kitchen: Kitchen, index: LoopbackIndex) -> None:
-        self.kitchen, self.index = kitchen, index
+    def __init__(self, preparation: PreparationHarness, index: LoopbackIndex) -> None:
+        self.preparation, self.index = preparation, index
         self.is_allowed = True
         self.pack(pack_python())
 
@@ -39,8 +39,8 @@ class Mirror:
     def list(self, url: str, archive: bytes = b"") -> None:
         self.index.replace("pythons.json", list_of(url, archive or pack_python()))
         source = PythonList(f"http://127.0.0.1:{self.index.port}/files/pythons.json")
-        self.kitchen.pythons = PythonSource(source, (RELEASE,), lambda: self.is_allowed)
-        self.kitchen.restart()
+        self.preparation.pythons = PythonSource(source, (RELEASE,), lambda: self.is_allowed)
+        self.preparation.restart()
 
     def fetched(self) -> int:
         return self.index.requests.count("/files/python.tar.gz")
@@ -49,14 +49,14 @@ class Mirror:
         self, *dependencies: str, account: str = "account_a", required: str = _LATER
     ) -> Environment:
         metadata = ScriptMetadata(required, dependencies)
-        return await self.kitchen.preparer.prepare(
-            "attempt_1", account, metadata, Limits(), self.kitchen.hear
+        return await self.preparation.preparer.prepare(
+            "attempt_1", account, metadata, Limits(), self.preparation.hear
         )
 
 
 @pytest.fixture
-def mirror(kitchen: Kitchen, index: LoopbackIndex) -> Mirror:
-    return Mirror(kitchen, index)
+def mirror(preparation: PreparationHarness, index: LoopbackIndex) -> Mirror:
+    return Mirror(preparation, index)
 
 
 async def test_a_python_is_fetched_once_and_shared_by_all_accounts(mirror: Mirror) -> None:
@@ -64,21 +64,21 @@ async def test_a_python_is_fetched_once_and_shared_by_all_accounts(mirror: Mirro
         mirror.prepare(), mirror.prepare(account="account_b", required=f"=={RELEASE}")
     )
     assert environments[0] == environments[1]
-    mirror.kitchen.restart()
+    mirror.preparation.restart()
     assert await mirror.prepare() == environments[0]
     assert mirror.fetched() == 1
-    outcome, output = await mirror.kitchen.run(environments[0], _VERSION)
+    outcome, output = await mirror.preparation.run(environments[0], _VERSION)
     assert (outcome.reason, output) == (EndReason.COMPLETED, f"{RELEASE} /opt/fetched-python\n")
-    assert f"Fetching Python {RELEASE}".encode() in mirror.kitchen.said
-    assert mirror.kitchen.staged() == []
+    assert f"Fetching Python {RELEASE}".encode() in mirror.preparation.said
+    assert mirror.preparation.staged() == []
 
 
 async def test_dependencies_are_installed_for_the_fetched_python(mirror: Mirror) -> None:
     environment = await mirror.prepare(f"kind; python_full_version == '{RELEASE}'")
     code = f"import kind; print(kind.word); {_VERSION}"
-    _, output = await mirror.kitchen.run(environment, code)
+    _, output = await mirror.preparation.run(environment, code)
     assert output == f"please\n{RELEASE} /environment\n"
-    _, output = await mirror.kitchen.run(environment, "open('/opt/fetched-python/x', 'w')")
+    _, output = await mirror.preparation.run(environment, "open('/opt/fetched-python/x', 'w')")
     assert "Read-only file system" in output
 
 
@@ -99,14 +99,14 @@ async def test_a_file_on_another_host_is_refused(mirror: Mirror) -> None:
     mirror.list("http://127.0.0.2:9/python.tar.gz")
     with pytest.raises(PrepareFailed, match=r"does not allow connections to 127\.0\.0\.2:9"):
         await mirror.prepare()
-    assert mirror.kitchen.staged() == []
+    assert mirror.preparation.staged() == []
 
 
 async def test_a_changed_file_is_refused(mirror: Mirror) -> None:
     mirror.index.replace("python.tar.gz", pack_python()[:-1] + b"x")
     with pytest.raises(PrepareFailed, match=f"Python {RELEASE} could not be installed"):
         await mirror.prepare()
-    assert mirror.kitchen.staged() == [] and mirror.kitchen.shelved() == []
+    assert mirror.preparation.staged() == [] and mirror.preparation.shelved() == []
 
 
 async def test_a_python_that_does_not_start_is_not_kept(mirror: Mirror) -> None:
@@ -114,13 +114,13 @@ async def test_a_python_that_does_not_start_is_not_kept(mirror: Mirror) -> None:
     with pytest.raises(PrepareFailed, match=f"The fetched Python {RELEASE} fails") as failed:
         await mirror.prepare()
     assert failed.value.reason is EndReason.PREPARE_FAILED
-    assert mirror.kitchen.staged() == [] and mirror.kitchen.shelved() == []
+    assert mirror.preparation.staged() == [] and mirror.preparation.shelved() == []
 
 
 async def test_the_versions_are_those_of_the_list(mirror: Mirror) -> None:
-    assert await list_versions(find_uv(), mirror.kitchen.pythons.list) == (RELEASE,)
+    assert await list_versions(find_uv(), mirror.preparation.pythons.list) == (RELEASE,)
     mirror.index.replace("pythons.json", b"{")
-    assert await list_versions(find_uv(), mirror.kitchen.pythons.list) == ()
+    assert await list_versions(find_uv(), mirror.preparation.pythons.list) == ()
     usual = await list_versions(find_uv(), PythonList())  # what uv brings
     assert any(version.startswith("3.12.") for version in usual), usual
 

@@ -18,7 +18,7 @@ from potluck.model.network.patterns import RAW
 from potluck.model.task import MIB, EndReason
 from potluck.provider.egress.raw.packets import GATEWAY, INSIDE
 from potluck.provider.sandbox.driver import PYTHON
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.end_to_end.network_namespace import why_not
 from tests.processes import await_true
 from tests.provider.egress import raw_probe
@@ -131,7 +131,7 @@ def test_packets_reach_public_addresses_only(
         assert result == expected, (way, name, port, result)
     results = [json.loads(line) for line in process.stdout.splitlines()]
     assert len(results) == len(forbidden()), process
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         row = f"forbidden destinations of a raw network {request.node.callspec.id}"
         for way, name, port, result in results:
             with tally(row, f"{way} {name}:{port}"):

@@ -16,7 +16,7 @@ import pytest
 
 from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox.driver import PYTHON
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.end_to_end.network_namespace import why_not
 from tests.provider.egress import probe
 from tests.provider.egress.destinations import forbidden, rebinding, spellings
@@ -139,7 +139,7 @@ def test_only_public_hosts_are_reachable(
     assert json.loads(ordinary.stdout) == [page, page, "ab" * 50_000, page, *refusals]
     results = dict(map(json.loads, process.stdout.splitlines()))
     assert len(results) == len(dict.fromkeys(name for name, _, _ in tries)), process.stderr
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for name, _, _ in tries:
             print(f"{results[name]:40} {name}")
             if name.endswith("the first time"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.provider.files.archives import HOSTILE, ODD, Archive, write
 from tests.provider.sandbox.conftest import REPOSITORY
 
@@ -74,7 +74,7 @@ def test_hostile_archives_are_refused_soon_and_in_little_memory(
     unpacker: Unpacker, request: pytest.FixtureRequest
 ) -> None:
     seconds, peaks = {}, {}
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for name, archive in HOSTILE.items():
             with tally("hostile archives refused, and nothing written", name):
                 unpacked = unpacker.unpack(archive)

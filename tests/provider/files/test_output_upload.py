@@ -24,7 +24,7 @@ from tests.provider.server.connected_client import linked
 LARGE = bytes(range(256)) * 1025
 
 
-class Dock:
+class UploadHarness:
     """An outbox that is being shipped."""
 
     def __init__(self, freight: AttemptTransfers, log: LogBuffer) -> None:
@@ -55,36 +55,40 @@ class Dock:
 @asynccontextmanager
 async def shipping(
     server: FakeServer, directory: Path, lease: Lease | None = None
-) -> AsyncIterator[Dock]:
+) -> AsyncIterator[UploadHarness]:
     lease = lease or a_lease()[0]
     async with linked(server) as provider:
         outbox = Outbox.open(directory, lease.attempt_id)
         freight = AttemptTransfers(outbox, BlobTransfer(provider.link, lease, Throttle()))
-        dock = Dock(freight, LogBuffer(LogSpool.open(directory, lease.attempt_id), 60.0))
-        duty = asyncio.create_task(upload_outputs(freight, lease.attempt_id, dock.log, dock.tell))
+        harness = UploadHarness(
+            freight, LogBuffer(LogSpool.open(directory, lease.attempt_id), 60.0)
+        )
+        duty = asyncio.create_task(
+            upload_outputs(freight, lease.attempt_id, harness.log, harness.tell)
+        )
         try:
-            yield dock
+            yield harness
         finally:
             duty.cancel()
             await asyncio.gather(duty, return_exceptions=True)
             outbox.discard()
-            dock.log.spool.close()
+            harness.log.spool.close()
 
 
 async def test_small_files_travel_together_and_large_ones_in_parts(
     server: FakeServer, tmp_path: Path
 ) -> None:
     server.files.part_bytes = 100_000
-    async with shipping(server, tmp_path) as dock:
+    async with shipping(server, tmp_path) as harness:
         for number in range(20):
-            dock.outbox.add(OutputRole.OUTPUT, f"small/{number}", [b"%d" % number])
-        dock.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
-        dock.outbox.add(OutputRole.OUTPUT, "empty", [])
-        dock.outbox.add(OutputRole.CHECKPOINT, "", [b"an archive"])
-        assert dock.outbox.keep_value(LARGE + b"!").blob is not None
-        dock.outbox.announce()
-        await dock.until_shipped()
-        assert dock.text() == ""
+            harness.outbox.add(OutputRole.OUTPUT, f"small/{number}", [b"%d" % number])
+        harness.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
+        harness.outbox.add(OutputRole.OUTPUT, "empty", [])
+        harness.outbox.add(OutputRole.CHECKPOINT, "", [b"an archive"])
+        assert harness.outbox.keep_value(LARGE + b"!").blob is not None
+        harness.outbox.announce()
+        await harness.until_shipped()
+        assert harness.text() == ""
     expected = {f"small/{number}": b"%d" % number for number in range(20)}
     assert server.files.added == {**expected, "large": LARGE, "empty": b""}
     assert server.files.checkpoints == [b"an archive"]
@@ -103,9 +107,12 @@ async def test_the_next_life_does_not_ship_what_was_given_back(
     before.add(OutputRole.OUTPUT, "new", [b"new"])
     before.sync()
     before.close()
-    async with shipping(server, tmp_path, lease) as dock:
-        await dock.until_shipped()
-        assert [event.parcels for event in dock.told if isinstance(event, ParcelsShipped)] == [1, 2]
+    async with shipping(server, tmp_path, lease) as harness:
+        await harness.until_shipped()
+        assert [event.parcels for event in harness.told if isinstance(event, ParcelsShipped)] == [
+            1,
+            2,
+        ]
     assert server.files.added == {"new": b"new"}
 
 
@@ -113,11 +120,11 @@ async def test_an_upload_goes_on_behind_the_parts_that_are_there(
     server: FakeServer, tmp_path: Path
 ) -> None:
     server.files.part_bytes = 100_000
-    async with shipping(server, tmp_path) as dock:
-        parcel = dock.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
+    async with shipping(server, tmp_path) as harness:
+        parcel = harness.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
         server.files.uploads[parcel.blob.sha256] = bytearray(LARGE[:200_000])
-        dock.outbox.announce()
-        await dock.until_shipped()
+        harness.outbox.announce()
+        await harness.until_shipped()
     assert (server.files.parts, server.files.added) == (1, {"large": LARGE})
 
 
@@ -125,10 +132,10 @@ async def test_an_upload_that_the_server_forgot_is_begun_anew(
     server: FakeServer, tmp_path: Path
 ) -> None:
     server.files.part_bytes, server.files.forgets_uploads = 100_000, 2
-    async with shipping(server, tmp_path) as dock:
-        dock.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
-        dock.outbox.announce()
-        await dock.until_shipped()
+    async with shipping(server, tmp_path) as harness:
+        harness.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
+        harness.outbox.announce()
+        await harness.until_shipped()
     assert server.files.added == {"large": LARGE}
 
 
@@ -136,27 +143,27 @@ async def test_outputs_that_the_server_refuses_are_left_out_and_named(
     server: FakeServer, tmp_path: Path
 ) -> None:
     server.files.refusal = QuotaExceeded("The account has all that it may have.")
-    async with shipping(server, tmp_path) as dock:
+    async with shipping(server, tmp_path) as harness:
         for path, data in (("small", b"x"), ("other", b"y"), ("large", LARGE)):
-            dock.outbox.add(OutputRole.OUTPUT, path, [data])
-        dock.outbox.add(OutputRole.VALUE, "", [LARGE])
-        dock.outbox.announce()
-        await dock.until_shipped()
-        lines = dock.text().splitlines(keepends=True)
+            harness.outbox.add(OutputRole.OUTPUT, path, [data])
+        harness.outbox.add(OutputRole.VALUE, "", [LARGE])
+        harness.outbox.announce()
+        await harness.until_shipped()
+        lines = harness.text().splitlines(keepends=True)
     refusal = "was not accepted: The account has all that it may have.\n"
     assert sorted(lines) == sorted(
         f"{output} {refusal}"
         for output in ("output small", "output other", "output large", "the value")
     )
-    assert any(isinstance(event, ValueRefused) for event in dock.told)
-    last = dock.told[-1]
-    assert isinstance(last, ParcelsShipped) and last.log_pieces == dock.log.pieces > 0
+    assert any(isinstance(event, ValueRefused) for event in harness.told)
+    last = harness.told[-1]
+    assert isinstance(last, ParcelsShipped) and last.log_pieces == harness.log.pieces > 0
 
 
 async def test_a_lease_that_is_gone_ends_it(server: FakeServer, tmp_path: Path) -> None:
     server.files.refusal = StaleLease("The lease is gone.")
-    async with shipping(server, tmp_path) as dock:
-        dock.outbox.add(OutputRole.OUTPUT, "small", [b"x"])
-        dock.outbox.announce()
-        await dock.until(LeaseLost)
-    assert not any(isinstance(event, ParcelsShipped) for event in dock.told)
+    async with shipping(server, tmp_path) as harness:
+        harness.outbox.add(OutputRole.OUTPUT, "small", [b"x"])
+        harness.outbox.announce()
+        await harness.until(LeaseLost)
+    assert not any(isinstance(event, ParcelsShipped) for event in harness.told)

@@ -11,14 +11,14 @@ from potluck import webhook
 from potluck.wire import routes
 from tests.cli.command_line import CommandLine, InProcess
 from tests.processes import ServerProcess, await_true
-from tests.server.api.webhook_receiver import Hooked, hooked
+from tests.server.api.webhook_receiver import WebhookReceiver, hooked
 from tests.wallets import Wallet
 
 WAITS = {"memory_bytes": 2**50}
 
 
 @pytest.fixture
-def receiver() -> Iterator[Hooked]:
+def receiver() -> Iterator[WebhookReceiver]:
     with hooked() as webhook_receiver:
         yield webhook_receiver
 
@@ -35,7 +35,7 @@ def said(user: CommandLine, *arguments: str) -> Any:
     return line
 
 
-def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: Hooked) -> None:
+def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: WebhookReceiver) -> None:
     add_command = user.run("webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
     secret = add_command.stdout.decode().strip()
     assert secret.startswith("whsec_") and "shown only once" in add_command.stderr
@@ -61,7 +61,9 @@ def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: Hooked) ->
     assert receiver.got.pop()[0]["webhook-id"] == event.id
 
 
-def test_pause_resume_rotate_change_and_remove(user: CommandLine, receiver: Hooked) -> None:
+def test_pause_resume_rotate_change_and_remove(
+    user: CommandLine, receiver: WebhookReceiver
+) -> None:
     created = said(user, "webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
     assert said(user, "webhooks", "pause", "ci")["pause"]["reason"] == "owner"
     assert "paused by you" in user.run("webhooks").stdout.decode()
@@ -82,7 +84,9 @@ def test_pause_resume_rotate_change_and_remove(user: CommandLine, receiver: Hook
     assert user.run("webhooks", "show", "other").status == 66
 
 
-def test_a_receiver_that_fails_is_shown_to_fail(user: CommandLine, receiver: Hooked) -> None:
+def test_a_receiver_that_fails_is_shown_to_fail(
+    user: CommandLine, receiver: WebhookReceiver
+) -> None:
     receiver.status = 500
     said(user, "webhooks", "add", receiver.url, "--name", "ci")
     second_add = user.run("webhooks", "add", receiver.url, "--name", "ci")
@@ -116,7 +120,7 @@ def test_unreachable_webhook_addresses_are_refused_immediately(
 
 
 def test_bad_bodies_limits_and_objects_of_other_accounts(
-    server: ServerProcess, receiver: Hooked
+    server: ServerProcess, receiver: WebhookReceiver
 ) -> None:
     owner = server.client(server.sign_in(Wallet("owns hooks")))
     other = server.client(server.sign_in(Wallet("owns no hooks")))

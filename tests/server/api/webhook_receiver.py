@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-class Hooked:
+class WebhookReceiver:
     def __init__(self) -> None:
         self.got: list[tuple[dict[str, str], bytes]] = []
         self.status = 200
@@ -14,8 +14,8 @@ class Hooked:
 
 
 @contextmanager
-def hooked() -> Iterator[Hooked]:
-    receiver = Hooked()
+def hooked() -> Iterator[WebhookReceiver]:
+    receiver = WebhookReceiver()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -18,7 +18,7 @@ from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.wire.signing.sign_in_message import SignIn, moment, read, write
 from potluck.wire.signing.signature import recover, text_digest
-from tests.case_counts import tallying
+from tests.case_counts import counting_cases
 from tests.chain.anvil import Anvil
 from tests.chain.contracts import owned_by
 from tests.public_data import shared_folder
@@ -74,14 +74,14 @@ def _is_as_wanted(message_fields: SignIn, vector: dict[str, Any]) -> bool:
 
 
 async def test_valid_vectors_are_accepted(vectors: Path, request: pytest.FixtureRequest) -> None:
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for case, vector in load(vectors, "verification_positive").items():
             with tally("verification_positive", case):
                 await verify(vector)
 
 
 async def test_invalid_vectors_are_refused(vectors: Path, request: pytest.FixtureRequest) -> None:
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for case, vector in load(vectors, "verification_negative").items():
             is_refused = pytest.raises((InvalidInput, NotSignedIn, Refused))
             with tally("verification_negative", case), is_refused:
@@ -108,7 +108,7 @@ async def test_contract_wallets_are_asked_on_their_chain(
     as they are: for the same contract any change is a no, and without it the wallet is nobody.
     """
     server = parts(chain_1=mainnet.url)
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         for case, vector in load(vectors, "eip1271").items():
             with tally("eip1271", case):
                 message_fields, digest = read(vector["message"]), text_digest(vector["message"])

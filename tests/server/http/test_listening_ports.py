@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.cli.command_line import CommandLine
-from tests.cli.operate.platform_process import Upped
+from tests.cli.operate.platform_process import PlatformProcess
 from tests.clusters import CLUSTERS
 from tests.processes import ServerProcess
 
@@ -42,6 +42,6 @@ def test_a_server_listens_at_one_place(name: str, request: pytest.FixtureRequest
 
 def test_the_whole_platform_listens_at_one_place(tmp_path: Path) -> None:
     CLUSTERS.put(tmp_path / "pool" / "server")
-    with Upped(CommandLine(tmp_path), tmp_path / "pool") as platform:
+    with PlatformProcess(CommandLine(tmp_path), tmp_path / "pool") as platform:
         port = int(platform.ready()["url"].rsplit(":", 1)[1])
         assert listeners(psutil.Process(platform.process.pid)) == {("127.0.0.1", port)}

@@ -50,7 +50,7 @@ exec "$@"
 """
 
 
-class Grounds:
+class EscapeHost:
     """What is laid out, for one user of the host."""
 
     def __init__(self, directory: Path, uid: int, bait: Bait) -> None:
@@ -77,11 +77,11 @@ class Grounds:
 
 
 @contextmanager
-def laid_out(as_root: bool) -> Iterator[Grounds]:
+def laid_out(as_root: bool) -> Iterator[EscapeHost]:
     uid = os.geteuid() if as_root or os.geteuid() != 0 else NOBODY
     canary = f"canary-{secrets.token_hex(12)}"
     with ExitStack() as stack:
-        directory = Path(tempfile.mkdtemp(prefix="potluck-grounds-"))
+        directory = Path(tempfile.mkdtemp(prefix="potluck-escape_host-"))
         stack.callback(_remove, directory)
         _make_directories(directory, uid)
         files = {name: _plant(stack, path, canary) for name, path in _PLACES.items()}
@@ -92,7 +92,7 @@ def laid_out(as_root: bool) -> Iterator[Grounds]:
         yranac = canary[::-1]
         boot = {path: Path(path).read_text() for path in _BOOT}
         bait = Bait(yranac, files, neighbour, _INTERFACE, _NEIGHBOURS, shown_directory, boot)
-        yield Grounds(directory, uid, bait)
+        yield EscapeHost(directory, uid, bait)
 
 
 def _make_directories(directory: Path, uid: int) -> None:

@@ -18,11 +18,11 @@ import pytest
 
 from potluck.model.task import MIB
 from potluck.provider.sandbox.driver import PYTHON, Mount
-from tests.case_counts import Tally, tallying
+from tests.case_counts import CaseCounts, counting_cases
 from tests.provider.sandbox.conftest import SECRET, Host, confinement, hosting, skip_unless_possible
 from tests.provider.sandbox.docker.engine import starting
 from tests.provider.sandbox.escapes.archive import packed
-from tests.provider.sandbox.escapes.escape_host import SHOWN, Grounds, laid_out
+from tests.provider.sandbox.escapes.escape_host import SHOWN, EscapeHost, laid_out
 from tests.provider.sandbox.host import Request
 
 LEAST_PROBES = 160
@@ -57,13 +57,13 @@ Told = dict[str, str]
 
 def test_bubblewrap(as_root: bool, request: pytest.FixtureRequest) -> None:
     with (
-        laid_out(as_root) as grounds,
+        laid_out(as_root) as escape_host,
         hosting(
-            True, state_directory=grounds.directory / "state", wrapper=grounds.entering()
+            True, state_directory=escape_host.directory / "state", wrapper=escape_host.entering()
         ) as host,
     ):
-        results = _from_inside(host, grounds)
-    with tallying(request) as tally:
+        results = _from_inside(host, escape_host)
+    with counting_cases(request) as tally:
         _all_blocked(
             results, f"escapes from bubblewrap as {'root' if as_root else 'a user'}", tally
         )
@@ -72,28 +72,28 @@ def test_bubblewrap(as_root: bool, request: pytest.FixtureRequest) -> None:
 
 
 def test_docker(request: pytest.FixtureRequest) -> None:
-    with _engine("docker") as (host, grounds):
-        results = _from_inside(host, grounds)
-    with tallying(request) as tally:
+    with _engine("docker") as (host, escape_host):
+        results = _from_inside(host, escape_host)
+    with counting_cases(request) as tally:
         _all_blocked(results, "escapes from docker", tally)
 
 
 @pytest.mark.long
 def test_podman(request: pytest.FixtureRequest) -> None:
-    with _engine("podman") as (host, grounds):
-        results = _from_inside(host, grounds)
-    with tallying(request) as tally:
+    with _engine("podman") as (host, escape_host):
+        results = _from_inside(host, escape_host)
+    with counting_cases(request) as tally:
         _all_blocked(results, "escapes from podman", tally)
 
 
 @pytest.mark.long
 def test_gvisor(request: pytest.FixtureRequest) -> None:
     """Some attempts reach gVisor's own kernel, which is a process like others for the host's."""
-    with _engine("docker+runsc") as (host, grounds):
-        results = _from_inside(host, grounds)
+    with _engine("docker+runsc") as (host, escape_host):
+        results = _from_inside(host, escape_host)
         host.ask(Request(confinement(command=(PYTHON, "-I", "-c", TOLD_TO_GVISOR)), tell=True))
         opened_by_host = what_the_host_hears()
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         beyond = [result for result in results if result["name"] not in OF_GVISOR]
         _all_blocked(beyond, "escapes from docker+runsc", tally)
         for name in sorted(OF_GVISOR):
@@ -102,11 +102,11 @@ def test_gvisor(request: pytest.FixtureRequest) -> None:
 
 
 @contextmanager
-def _engine(name: str) -> Iterator[tuple[Host, Grounds]]:
-    with laid_out(as_root=True) as grounds, starting(name, grounds.entering()) as engine:
-        state = grounds.directory / "state"
-        with hosting(True, engine.kind, state, wrapper=grounds.entering()) as host:
-            yield host, grounds
+def _engine(name: str) -> Iterator[tuple[Host, EscapeHost]]:
+    with laid_out(as_root=True) as escape_host, starting(name, escape_host.entering()) as engine:
+        state = escape_host.directory / "state"
+        with hosting(True, engine.kind, state, wrapper=escape_host.entering()) as host:
+            yield host, escape_host
 
 
 def what_the_host_hears() -> list[str]:
@@ -134,28 +134,28 @@ def test_without_a_sandbox_the_same_attempts_succeed(request: pytest.FixtureRequ
     """As an ordinary user; and as root, in a copy of the machine that goes away with it."""
     skip_unless_possible(False)
     skip_unless_possible(True)
-    with laid_out(as_root=False) as grounds:
-        as_user = _opened(grounds, grounds.entering())
-    with laid_out(as_root=True) as grounds:
-        as_root = _opened(grounds, [*grounds.entering(), *IN_A_COPY])
+    with laid_out(as_root=False) as escape_host:
+        as_user = _opened(escape_host, escape_host.entering())
+    with laid_out(as_root=True) as escape_host:
+        as_root = _opened(escape_host, [*escape_host.entering(), *IN_A_COPY])
     assert len(as_user) >= LEAST_OPEN_FOR_A_USER, as_user
     assert len(as_user | as_root) >= LEAST_OPEN_FOR_ANYBODY, as_root
     note = f"{len(as_user)} succeed as an ordinary user, {len(as_root)} as root"
-    Tally(request).note(f"escapes without a sandbox: {note}")
+    CaseCounts(request).note(f"escapes without a sandbox: {note}")
 
 
-def _opened(grounds: Grounds, wrapper: Sequence[str]) -> set[str]:
-    results = _without(grounds, wrapper)
+def _opened(escape_host: EscapeHost, wrapper: Sequence[str]) -> set[str]:
+    results = _without(escape_host, wrapper)
     _print(results)
     assert not [result for result in results if result["state"] == "broken"]
     return {result["name"] for result in results if result["state"] == "open"}
 
 
-def _from_inside(host: Host, grounds: Grounds) -> list[Told]:
+def _from_inside(host: Host, escape_host: EscapeHost) -> list[Told]:
     host_answer = host.run(
-        command=(PYTHON, "-I", PROBES, grounds.bait_inside.to_word()),
+        command=(PYTHON, "-I", PROBES, escape_host.bait_inside.to_word()),
         files={PROBES: packed()},
-        mounts=(Mount(grounds.shown, SHOWN),),
+        mounts=(Mount(escape_host.shown, SHOWN),),
         memory_bytes=512 * MIB,
         processes=64,
         seconds=120.0,
@@ -168,11 +168,11 @@ def _from_inside(host: Host, grounds: Grounds) -> list[Told]:
     return [json.loads(line) for line in host_answer.stdout.splitlines()]
 
 
-def _without(grounds: Grounds, wrapper: Sequence[str]) -> list[Told]:
-    work = grounds.directory / "work"
+def _without(escape_host: EscapeHost, wrapper: Sequence[str]) -> list[Told]:
+    work = escape_host.directory / "work"
     archive = work / PROBES
     archive.write_bytes(packed())
-    bait = grounds.bait
+    bait = escape_host.bait
     with Path(bait.files["data-directory"]).open() as forgotten:
         process = subprocess.run(
             [*wrapper, sys.executable, "-I", str(archive), bait.to_word()],
@@ -187,7 +187,7 @@ def _without(grounds: Grounds, wrapper: Sequence[str]) -> list[Told]:
     return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-def _all_blocked(results: Sequence[Told], row: str, tally: Tally) -> None:
+def _all_blocked(results: Sequence[Told], row: str, tally: CaseCounts) -> None:
     assert len(results) >= LEAST_PROBES
     _print(results)
     for result in results:
@@ -195,7 +195,7 @@ def _all_blocked(results: Sequence[Told], row: str, tally: Tally) -> None:
             assert result["state"] == "blocked", result
 
 
-def _list(results: Sequence[Told], tally: Tally) -> None:
+def _list(results: Sequence[Told], tally: CaseCounts) -> None:
     text = ", ".join(f"{result['name']} ({result['how']})" for result in results)
     for line in textwrap.wrap(text, 100, break_on_hyphens=False):
         tally.note(f"  {line}")

@@ -3,7 +3,7 @@
 import pytest
 
 from potluck.model.task import EndReason
-from tests.case_counts import Tally, tallying
+from tests.case_counts import CaseCounts, counting_cases
 from tests.provider.sandbox.conftest import Host, hosting
 from tests.provider.sandbox.docker.engine import ENGINES, starting
 from tests.provider.sandbox.limits.limit_cases import LIMITS, MOST_SHARE, NAMES, share, touch
@@ -22,18 +22,22 @@ def test_empty_files_fill_the_disk_too(host: Host) -> None:
 
 @pytest.mark.long
 def test_bubblewrap(host: Host, is_root: bool, request: pytest.FixtureRequest) -> None:
-    with tallying(request) as tally:
+    with counting_cases(request) as tally:
         all_hold(host, f"limits of bubblewrap as {'root' if is_root else 'a user'}", tally)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ENGINES)
 def test_engines(name: str, request: pytest.FixtureRequest) -> None:
-    with starting(name) as engine, hosting(True, engine.kind) as host, tallying(request) as tally:
+    with (
+        starting(name) as engine,
+        hosting(True, engine.kind) as host,
+        counting_cases(request) as tally,
+    ):
         all_hold(host, f"limits of {name}", tally)
 
 
-def all_hold(host: Host, row: str, tally: Tally) -> None:
+def all_hold(host: Host, row: str, tally: CaseCounts) -> None:
     for limit in LIMITS:
         with tally(row, limit.name):
             outcome = touch(host, limit).ended

@@ -25,7 +25,7 @@ LEASE_SECONDS = 10.0
 PART = 100
 
 
-class Herd:
+class ArraySimulation:
     """Nodes with a speed each, and a clock that jumps from one end of a range to the next."""
 
     def __init__(self, pool: Pool, task_id: TaskId, item_seconds: dict[NodeId, float]) -> None:
@@ -132,7 +132,7 @@ async def test_each_of_ten_thousand_items_has_one_outcome_and_the_slow_node_hold
     nodes = [(await pool.offer()).node_id for _ in range(5)]
     task = await pool.submit(items=ITEMS, allow_failures=ITEMS // 100)
     speeds = dict.fromkeys(nodes, ITEM_SECONDS) | {nodes[4]: ITEM_SECONDS * SLOW}
-    simulation = Herd(pool, task.id, speeds)
+    simulation = ArraySimulation(pool, task.id, speeds)
     await simulation.run(kill=nodes[1])
     after = await pool.task(task.id)
     assert after.state is TaskState.SUCCEEDED and after.items is not None
@@ -149,7 +149,9 @@ async def test_a_node_on_which_everything_fails_at_once_gets_through_little_of_a
 ) -> None:
     nodes = [(await pool.offer()).node_id for _ in range(3)]
     task = await pool.submit(items=1_000, allow_failures=10, max_attempts=2)
-    simulation = Herd(pool, task.id, dict.fromkeys(nodes, ITEM_SECONDS) | {nodes[0]: 0.001})
+    simulation = ArraySimulation(
+        pool, task.id, dict.fromkeys(nodes, ITEM_SECONDS) | {nodes[0]: 0.001}
+    )
     simulation.broken = nodes[0]
     await simulation.run()
     after = await pool.task(task.id)
