@@ -25,6 +25,7 @@ from potluck.model.error import BadSettings, InvalidInput, RemoteError, TaskFail
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason, TaskState
 from potluck.wire import item_file, plain_values
+from potluck.wire.consumer import TaskView
 from potluck.wire.provider import Finished, Grant, Report
 from potluck.wire.results import ResultPiece
 from tests.consumer.fake_node import FakeNode, fails_items, gives, gives_items, raises, raises_items
@@ -269,6 +270,26 @@ def test_a_future_calls_its_task_off(node: FakeNode, remote: Square, client: Pot
     client.tasks.cancel(other.task_id)  # by somebody else
     with pytest.raises(TaskFailed, match="was cancelled"):
         other.result(30)
+
+
+def test_a_cancelled_future_is_cancelled_also_when_its_end_arrives_first(
+    node: FakeNode, remote: Square, client: Potluck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the call may reach the future before the answer to its cancellation."""
+    unplaceable = remote.using(label=["nowhere"])
+    future, other = unplaceable.submit(1), unplaceable.submit(2)
+    send = client.tasks.cancel
+    ended: list[bool] = []
+
+    def cancel(task_id: str) -> TaskView:
+        task = send(task_id)
+        ended.append(bool(futures.wait([future], 30).done))
+        return task
+
+    assert potluck.flush(30)
+    monkeypatch.setattr(client.tasks, "cancel", cancel)
+    assert future.cancel() and future.cancelled() and ended == [True]
+    assert other.cancel()
 
 
 def test_a_refusal_is_no_matter_to_the_others(node: FakeNode, remote: Square) -> None:

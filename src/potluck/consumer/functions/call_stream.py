@@ -6,7 +6,7 @@ keeps its own future. `call_sender.py` sends them.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from potluck.consumer.functions.pieces import decode_piece, find_failures
 from potluck.consumer.functions.sender import ResponseHandler
 from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId
-from potluck.model.task import ItemRange, TaskRequest
+from potluck.model.task import ItemRange, TaskRequest, TaskState
 from potluck.wire.results import ResultPiece, TaskResult
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class CallListener(ResponseHandler, Protocol):
     def sent_as(self, stream: "CallStream", item: int) -> None: ...
 
     def returned(self, value: object) -> None: ...
+
+    def cancelled_on_server(self, error: PotluckError) -> None: ...
 
     def opened_by(self, opener: ValueDecoder) -> None: ...
 
@@ -96,7 +98,12 @@ class CallStream:
         for part in result.cancelled:
             self._cancelled(part)
         if result.state.is_final and not result.has_more:
-            self._end(lambda item: item_error(result, item, None))
+            for item, listener in self._close():
+                error = item_error(result, item, None)
+                if result.state is TaskState.CANCELLED:
+                    listener.cancelled_on_server(error)
+                else:
+                    listener.refused(error)
 
     def _cancelled(self, items: ItemRange) -> None:
         with self._lock:
@@ -104,7 +111,8 @@ class CallStream:
         for item, listener in gone:
             if listener is not None:
                 name = f"{self.task_id}#{item}"
-                listener.refused(TaskFailed(f"The call {name} was cancelled.", "Submit it again."))
+                error = TaskFailed(f"The call {name} was cancelled.", "Submit it again.")
+                listener.cancelled_on_server(error)
 
     def _fetch_later(
         self, listeners: "list[CallListener | None]", piece: ResultPiece, result: TaskResult
@@ -116,14 +124,15 @@ class CallStream:
         )
 
     def lost(self, error: PotluckError) -> None:
-        self._end(lambda _: error)
+        for _, listener in self._close():
+            listener.refused(error)
 
-    def _end(self, why: Callable[[int], PotluckError]) -> None:
+    def _close(self) -> list[tuple[int, CallListener]]:
+        """The calls that have no result."""
         self.is_open = False
         with self._lock:
             left, self._waiting = self._waiting, {}
-        for item, listener in left.items():
-            listener.refused(why(item))
+        return list(left.items())
 
 
 def _pass_on(listeners: "list[CallListener | None]", values: list[object]) -> None:

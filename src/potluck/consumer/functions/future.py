@@ -198,10 +198,17 @@ class TaskFuture(Future[T]):
     def receive(self, result: TaskResult) -> None:
         if result.pieces:
             self._take(result.pieces[-1])
-        elif self._is_cancelling and result.state is TaskState.CANCELLED:
-            self._end_as_cancelled()
+        elif result.state is TaskState.CANCELLED:
+            self.cancelled_on_server(task_error(result))
         elif result.state.is_final:
             self._fail(task_error(result))
+
+    def cancelled_on_server(self, error: PotluckError) -> None:
+        """By `cancel`, whose own answer may come later than this; or by somebody else."""
+        if self._is_cancelling:
+            self._end_as_cancelled()
+        else:
+            self._fail(error)
 
     def _take(self, piece: ResultPiece) -> None:
         """Large values are fetched by another thread, so that other futures need not wait."""
