@@ -1,6 +1,6 @@
 """What metrics cost: a request with and without them, and the event loop during a scrape.
 
-    make bench-metrics                          both, in about three minutes
+    make bench-metrics                          both, in about five minutes
     python -m bench.metrics --generations 2     sooner
 
 Two servers that differ in POTLUCK_METRICS alone get the same requests, one by one in turns, so that
@@ -35,7 +35,11 @@ _TASK = {
     "spec": {"kind": "script", "filename": "a.py", "source": "print(1)"},
     "requirements": {"memory_bytes": 2**50},  # it waits: no machine has so much
 }
-_QUEUE = {"POTLUCK_QUOTA_QUEUED_TASKS": "1000000", "POTLUCK_ACCOUNT_REQUESTS_PER_SECOND": "0"}
+_VARIABLES = {
+    "POTLUCK_QUOTA_QUEUED_TASKS": "1000000",
+    "POTLUCK_ACCOUNT_REQUESTS_PER_SECOND": "0",
+    "PYTHONHASHSEED": "0",  # two processes differ less then
+}
 
 
 class Server(NamedTuple):
@@ -63,7 +67,7 @@ KINDS: dict[str, tuple[str, str, Any]] = {
 def serving(directory: Path, has_metrics: bool) -> Iterator[Server]:
     directory.mkdir()
     wallet = Wallet("operator")
-    variables = {**_QUEUE, "POTLUCK_METRICS": json.dumps(has_metrics)}
+    variables = {**_VARIABLES, "POTLUCK_METRICS": json.dumps(has_metrics)}
     variables["POTLUCK_OPERATOR"] = wallet.address
     arguments = ("server", "--port", "0", "--data-dir", directory)
     with started(arguments, variables, directory / "server.log") as running:
@@ -90,7 +94,7 @@ def _cpu_seconds(server: Server) -> float:
 
 
 def compare_requests(generations: int, pairs: int) -> dict[str, Any]:
-    """Two processes differ by themselves, so several pairs of them are started."""
+    """Two processes differ by up to 6 % by themselves, so many pairs of them are started."""
     found = [_compare_generation(number, pairs) for number in range(generations)]
     return {kind: _combine([each[kind] for each in found]) for kind in KINDS}
 
@@ -196,7 +200,7 @@ def _summary(seconds: list[float]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--generations", type=int, default=7, help="pairs of servers")
+    parser.add_argument("--generations", type=int, default=25, help="pairs of servers")
     parser.add_argument("--pairs", type=int, default=1_000, help="requests to each server")
     parser.add_argument("--scrapes", type=int, default=50)
     options = parser.parse_args()
