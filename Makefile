@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-nodes bench-map bench-calls bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-tasks bench-dashboard bench-volumes dashboard bench-gas contract captures house sentences docs lock release clean
+.PHONY: help up web test check format test-long verify verify-long play fuzz fuzz-cost bench bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-nodes bench-map bench-calls bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics bench-settle bench-tasks bench-dashboard bench-volumes bench-disks dashboard bench-gas contract captures house sentences docs lock release clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -101,6 +101,9 @@ bench-metrics: $(VENV)/.dev  ## what metrics cost a request, and a scrape the ev
 
 bench-volumes: $(VENV)/.dev  ## what putting, changing and mounting 2 GiB costs, as JSON (ARGS="--mib 256")
 	@$(RUN)/python -m bench.volumes $(ARGS)
+
+bench-disks: $(VENV)/.dev  ## what a disk image costs the start of a script, as JSON (ARGS="--scripts 100")
+	@$(RUN)/python -m bench.disks $(ARGS)
 
 bench-tasks: $(VENV)/.dev  ## scripts and commands a second, and what one costs, as JSON (ARGS=--growth)
 	@$(RUN)/python -m bench.tasks $(ARGS)

@@ -27,12 +27,15 @@ class Started(NamedTuple):
 
 @contextmanager
 def started(
-    arguments: Sequence[str | Path], environment: Mapping[str, str], log: Path
+    arguments: Sequence[str | Path],
+    environment: Mapping[str, str],
+    log: Path,
+    module: str = "potluck",
 ) -> Iterator[Started]:
     """`potluck …` with --json, from when it is ready."""
     with log.open("ab") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "potluck", *map(str, arguments), "--json"],
+            [sys.executable, "-m", module, *map(str, arguments), "--json"],
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
