@@ -1,4 +1,4 @@
-"""A call stream on the dashboard: its calls as a grid, and each with its outcome."""
+"""Call streams and arrays on the dashboard: a grid of items, and each with its outcome."""
 
 import re
 from collections.abc import Iterator
@@ -17,6 +17,12 @@ def say(number: int) -> dict[str, int]:
     if number == 2:
         raise ValueError("not two")
     return {"square": number * number}
+
+
+def refuse_seven(number: int) -> int:
+    if number == 7:
+        raise ValueError("not seven")
+    return number
 
 
 def rest(seconds: float) -> float:
@@ -80,3 +86,25 @@ def test_a_call_is_cancelled_alone(
     expect(page.get_by_role("heading", name="Call 1 cancelled")).to_be_visible()
     assert function.submit(0.01).result(60) == 0.01
     expect(page.get_by_role("option", name="Item 2: succeeded")).to_be_visible()
+
+
+def test_a_neighbour_of_a_failed_item_in_a_large_array_keeps_its_own_state(
+    dashboard: DashboardPage, server: ServerProcess, client: Potluck
+) -> None:
+    """The ranges of such an array are rounded to blocks of two items."""
+    page = dashboard.page
+    function = potluck.task(client=client)(refuse_seven)
+    results = function.map(range(5_500), return_exceptions=True)
+    assert isinstance(list(results)[7], Exception)
+    api = server.client()
+    task_id = api.get("/v1/tasks?name=refuse_seven")["tasks"][0]["id"]
+    assert api.get(f"/v1/tasks/{task_id}/items/states")["block_items"] == 2
+    dashboard.sign_in(server.wallet)
+    dashboard.open(f"/tasks/{task_id}?tab=items&item=6")
+    expect(page.get_by_role("heading", name="Item 6 succeeded")).to_be_visible()
+    expect(page.get_by_role("heading", name="5,499 of 5,500 items succeeded")).to_be_visible()
+    expect(page.get_by_role("option", name="Items 6 to 11: some failed")).to_be_visible()
+    choose(page, "Item 6: succeeded")
+    choose(page, "Item 7: failed")
+    expect(page.get_by_role("heading", name="Item 7 failed")).to_be_visible()
+    expect(page.get_by_label("Its error")).to_contain_text("ValueError: not seven")

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { parseCsv } from "../src/logic/csv";
 import { EventParser } from "../src/logic/event_parser";
 import { ItemFilter } from "../src/logic/item_log";
-import { itemCells, stateOf, sumRanges } from "../src/logic/items";
+import { cellSize, countStates, itemCells, stateOf } from "../src/logic/items";
 import { LogText, findLines } from "../src/logic/log_text";
 import { mergeRanges } from "../src/logic/market";
 import { formatBytes, parseBytes } from "../src/logic/numbers";
@@ -74,14 +74,21 @@ test("tables", () => {
 
 test("items of an array as cells", () => {
   const at = (start: number, end = start + 1) => ({ start, end });
-  const states = { total: 7, pending: [at(5, 7)], running: [at(3)], failed: [at(1)], cancelled: [at(2)] };
-  expect(itemCells(states, 0, 7, 10).map((cell) => cell.state)).toEqual(["succeeded", "failed", "cancelled", "running", "succeeded", "pending", "pending"]);
-  expect(itemCells(states, 4, 6, 10).map((cell) => cell.title)).toEqual(["Item 4: succeeded", "Item 5: pending"]);
+  const states = { pending: [at(5, 7)], running: [at(3)], failed: [at(1)], cancelled: [at(2)] };
+  expect(itemCells(states, 0, 7, 1).map((cell) => cell.state)).toEqual(["succeeded", "failed", "cancelled", "running", "succeeded", "pending", "pending"]);
+  expect(itemCells(states, 4, 6, 1).map((cell) => cell.title)).toEqual(["Item 4: succeeded", "Item 5: pending"]);
   expect(stateOf(states, 3)).toBe("running");
-  expect(sumRanges(states.pending)).toBe(2);
-  const many = itemCells({ ...states, total: 1_000_000, failed: [at(999_999)], pending: [] }, 0, 1_000_000, 1000);
+  expect(countStates({ total: 9, pending: 2, succeeded: 3, failed: 1, cancelled: 1 }).running).toBe(2);
+  const many = itemCells({ ...states, failed: [at(999_999)], pending: [] }, 0, 1_000_000, cellSize(1_000_000, 200, 1000));
   expect(many).toHaveLength(1000);
-  expect(many.at(-1)).toEqual({ start: 999_000, end: 1_000_000, state: "failed", title: "Items 999000 to 999999: failed" });
+  expect(many.at(-1)).toEqual({ start: 999_000, end: 1_000_000, state: "failed", title: "Items 999000 to 999999: some failed" });
+});
+
+test("cells are whole blocks, so that no cell shows the state of another one's items", () => {
+  expect(cellSize(7, 1, 1000)).toBe(1);
+  expect(cellSize(7_000, 2, 1000)).toBe(8);
+  const states = { pending: [], running: [], failed: [{ start: 6, end: 8 }], cancelled: [] }; // of item 6
+  expect(itemCells(states, 0, 16, 8).map((cell) => cell.state)).toEqual(["failed", "succeeded"]);
 });
 
 test("the output of one item", () => {

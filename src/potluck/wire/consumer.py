@@ -140,17 +140,20 @@ class FailedItemPage(Struct, frozen=True):
 
 
 class ItemStates(Struct, frozen=True):
-    """The states of all items of an array, as ranges in order.
+    """The states of items of an array, as ranges in order.
 
-    Items in none of the ranges have succeeded. In an array of more than 5,000 items, a range in
-    `failed` also contains neighbours of failed items, up to a 5,000th of the array on each side.
+    Items in none of the ranges have succeeded. Ranges are rounded outwards to whole blocks of
+    `block_items` items, so that their number is bounded; with blocks of one item they are exact.
+    Otherwise those of a shorter span are, or the item itself.
     """
 
-    total: int
+    total: int  # items of the array
     pending: list[ItemRange]  # once the array has ended: they have not run
     running: list[ItemRange]  # a node has them
     failed: list[ItemRange]
     cancelled: list[ItemRange]  # of a call stream
+    counts: ItemCounts  # of the whole array, exact
+    block_items: int = 1
     is_stream: bool = False
     # Of a call stream that is open: when it closes by itself if no call comes before.
     open_until: datetime | None = None

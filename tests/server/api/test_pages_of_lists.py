@@ -20,7 +20,7 @@ BOUNDED = {
     "package": "one file",
     "get_task": "the newest attempts",
     "explain_task": "kinds of refusals",
-    "item_states": "five thousand blocks of failed items, and ranges that nodes are given",
+    "item_states": "ranges of five thousand blocks, for each state",
     "get_node": "devices of one node",
     "get_volume": "1,000 versions",
     "explain_node": "kinds of reasons",

@@ -4,7 +4,7 @@ import type { Schemas } from "../api/client";
 
 export const ITEM_STATES = ["succeeded", "running", "failed", "cancelled", "pending"] as const;
 export type ItemState = (typeof ITEM_STATES)[number];
-type States = Pick<Schemas["ItemStates"], "total" | "pending" | "running" | "failed" | "cancelled">;
+type States = Pick<Schemas["ItemStates"], "pending" | "running" | "failed" | "cancelled">;
 
 export interface Cell {
   start: number;
@@ -16,15 +16,21 @@ export interface Cell {
 // A cell of several items shows the first of these that one of its items has.
 const STRONGEST = ["failed", "running", "pending", "cancelled"] as const;
 
-/** Cells of the items from `start` up to `end`. */
-export function itemCells(states: States, start: number, end: number, mostCells: number): Cell[] {
-  const size = Math.max(1, Math.ceil((end - start) / mostCells));
+/** Items of each cell: whole blocks, because the states of the items in one block are not told apart. */
+export const cellSize = (items: number, blockItems: number, mostCells: number) =>
+  blockItems * Math.max(1, Math.ceil(items / mostCells / blockItems));
+
+/** Cells of `size` items each, from `start` up to `end`. */
+export function itemCells(states: States, start: number, end: number, size: number): Cell[] {
   const cells: Cell[] = [];
   for (let first = start; first < end; first += size) {
     const last = Math.min(end, first + size);
     const state = STRONGEST.find((each) => overlaps(states[each], first, last)) ?? "succeeded";
-    const name = last - first === 1 ? `Item ${String(first)}` : `Items ${String(first)} to ${String(last - 1)}`;
-    cells.push({ start: first, end: last, state, title: `${name}: ${state}` });
+    const title =
+      last - first === 1
+        ? `Item ${String(first)}: ${state}`
+        : `Items ${String(first)} to ${String(last - 1)}: ${state === "succeeded" ? "" : "some "}${state}`;
+    cells.push({ start: first, end: last, state, title });
   }
   return cells;
 }
@@ -44,5 +50,7 @@ function overlaps(ranges: readonly { start: number; end: number }[], start: numb
   return range !== undefined && range.start < end;
 }
 
-export const sumRanges = (ranges: readonly { start: number; end: number }[]) =>
-  ranges.reduce((sum, range) => sum + range.end - range.start, 0);
+/** How many items are in each state. Those in none of the other counts are with a node. */
+export function countStates({ total, pending, succeeded, failed, cancelled }: Schemas["ItemCounts"]): Record<ItemState, number> {
+  return { pending, succeeded, failed, cancelled, running: Math.max(0, total - pending - succeeded - failed - cancelled) };
+}

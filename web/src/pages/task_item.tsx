@@ -20,8 +20,9 @@ import { ReturnValue } from "./task_value";
 const MOST_LOG_PAGES = 40;
 const MOST_LINES = 1_000;
 
-/** `state` is what the grid shows: a change of it fetches the item anew. */
-export function ItemPanel({ task, item, isStream, state, onClose }: { task: Task; item: number; isStream: boolean; state: ItemState; onClose: () => void }) {
+/** `state` is what the grid shows: a change of it fetches the item anew. It is missing as
+ * long as the state of this very item is not known. The panel shows what the server says of the item itself. */
+export function ItemPanel({ task, item, isStream, state, onClose }: { task: Task; item: number; isStream: boolean; state: ItemState | undefined; onClose: () => void }) {
   const id = `${task.id}#${String(item)}`;
   const call = useTask(id, state);
   const view = call.data;

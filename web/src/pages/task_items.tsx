@@ -2,14 +2,14 @@
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { type KeyboardEvent, useRef, useState } from "react";
+import { type KeyboardEvent, type ReactNode, useRef, useState } from "react";
 import { type Schemas, api, value } from "../api/client";
 import { useRefresh } from "../api/hooks";
 import { useLive } from "../api/live";
 import type { Task } from "../api/tasks";
 import { Ago, Bar, Button, Loading, ProblemNote, Section, StateBadge } from "../components/basics";
 import { Confirm } from "../components/dialog";
-import { type Cell, ITEM_STATES, type ItemState, itemCells, stateOf, sumRanges } from "../logic/items";
+import { type Cell, ITEM_STATES, type ItemState, cellSize, countStates, itemCells, stateOf } from "../logic/items";
 import { formatCount, plural } from "../logic/numbers";
 import { isFinal, spell } from "../logic/states";
 import { ItemPanel } from "./task_item";
@@ -28,72 +28,84 @@ const MOST_CELLS = 1_000;
 const BUSY_MS = 2_000;
 const IDLE_MS = 15_000;
 
+interface Span {
+  start: number;
+  end: number;
+}
+
 export function ItemsTab({ task }: { task: Task }) {
-  const { isPaused } = useLive();
-  const states = useQuery({
-    queryKey: ["task", task.id, "states"],
-    queryFn: ({ signal }) => value(api.GET("/v1/tasks/{task_id}/items/states", { params: { path: { task_id: task.id } }, signal })),
-    refetchInterval: ({ state: { data } }) => {
-      if (isPaused || isFinal(task.state)) return false;
-      return data === undefined || data.running.length + data.pending.length > 0 ? BUSY_MS : IDLE_MS;
-    },
-  });
+  const states = useStates(task, null);
   const { item } = useSearch({ from: "/tasks/$taskId" });
   const navigate = useNavigate({ from: "/tasks/$taskId" });
+  const all = states.data;
+  const chosen = all !== undefined && item !== undefined && item < all.total ? item : null;
+  const size = all === undefined ? 1 : cellSize(all.total, all.block_items, MOST_CELLS);
+  const span = all === undefined || chosen === null ? null : spanOf(chosen, size, all.total);
+  // The ranges of a large array are rounded, those of a few items are exact.
+  const cell = useStates(task, span, size > 1 && span !== null);
   if (states.isPending) return <Loading />;
   if (states.isError) return <ProblemNote error={states.error} retry={() => void states.refetch()} />;
-  const all = states.data;
-  const chosen = item !== undefined && item < all.total ? item : null;
   const choose = (next: number | null) =>
     void navigate({ search: { tab: "items", ...(next === null ? {} : { item: next }) }, replace: true, resetScroll: false });
+  const exact = states.data.block_items === 1 ? states.data : cell.data;
   return (
     <div className="grid grid-cols-1 gap-4">
-      <Overview task={task} states={all} chosen={chosen} choose={choose} />
-      {chosen !== null && <ItemPanel key={chosen} task={task} item={chosen} isStream={all.is_stream} state={stateOf(all, chosen)} onClose={() => { choose(null); }} />}
-      {all.failed.length > 0 && <Failures task={task} failed={countFailed(task, all)} choose={choose} />}
+      <Overview task={task} states={states.data} size={size} chosen={chosen} choose={choose}>
+        {size > 1 && span !== null && chosen !== null && (
+          <div className="mt-3 border-t border-line pt-3">
+            {cell.isPending && <Loading rows={1} />}
+            <ProblemNote error={cell.error} />
+            {cell.data && <Grid label="Items of the chosen cell" cells={itemCells(cell.data, span.start, span.end, cell.data.block_items)} chosen={chosen} choose={choose} />}
+          </div>
+        )}
+      </Overview>
+      {chosen !== null && <ItemPanel key={chosen} task={task} item={chosen} isStream={states.data.is_stream} state={exact && stateOf(exact, chosen)} onClose={() => { choose(null); }} />}
+      {states.data.counts.failed > 0 && <Failures task={task} failed={states.data.counts.failed} choose={choose} />}
     </div>
   );
 }
 
-/** Of a large array the ranges are rounded, and the task has the exact number. */
-const countFailed = (task: Task, states: States) =>
-  states.total > 5_000 ? (task.items?.failed ?? 0) : sumRanges(states.failed);
+/** The cell of an item. */
+function spanOf(item: number, size: number, total: number): Span {
+  const start = Math.floor(item / size) * size;
+  return { start, end: Math.min(total, start + size) };
+}
 
-function Overview({ task, states, chosen, choose }: { task: Task; states: States; chosen: number | null; choose: (item: number) => void }) {
-  const counts = {
-    pending: sumRanges(states.pending),
-    running: sumRanges(states.running),
-    failed: countFailed(task, states),
-    cancelled: sumRanges(states.cancelled),
-  };
-  const succeeded = states.total - counts.pending - counts.running - counts.failed - counts.cancelled;
-  const cells = itemCells(states, 0, states.total, MOST_CELLS);
-  const size = Math.ceil(states.total / MOST_CELLS);
-  const block = chosen === null ? 0 : Math.floor(chosen / size) * size;
+/** Of all items, or of those in the span. */
+function useStates(task: Task, span: Span | null, enabled = true) {
+  const { isPaused } = useLive();
+  return useQuery({
+    queryKey: ["task", task.id, "states", span],
+    queryFn: ({ signal }) =>
+      value(api.GET("/v1/tasks/{task_id}/items/states", { params: { path: { task_id: task.id }, query: span ?? {} }, signal })),
+    enabled,
+    refetchInterval: ({ state: { data } }) => {
+      if (isPaused || isFinal(task.state)) return false;
+      return data === undefined || data.counts.total > doneItems(data.counts) ? BUSY_MS : IDLE_MS;
+    },
+  });
+}
+
+const doneItems = ({ succeeded, failed, cancelled }: States["counts"]) => succeeded + failed + cancelled;
+
+function Overview({ task, states, size, chosen, choose, children }: { task: Task; states: States; size: number; chosen: number | null; choose: (item: number) => void; children: ReactNode }) {
+  const counts = countStates(states.counts);
   const name = states.is_stream ? "call" : "item";
   return (
-    <Section title={`${formatCount(succeeded)} of ${plural(states.total, name)} succeeded`} actions={<GoTo total={states.total} choose={choose} />}>
+    <Section title={`${formatCount(counts.succeeded)} of ${plural(states.total, name)} succeeded`} actions={<GoTo total={states.total} choose={choose} />}>
       {states.is_stream && <StreamState task={task} states={states} />}
-      <Bar share={succeeded / states.total} tone="good" label="Items that succeeded" />
+      <Bar share={counts.succeeded / states.total} tone="good" label="Items that succeeded" />
       <ul className="my-3 flex flex-wrap gap-x-4 gap-y-1 text-sm text-soft">
         {ITEM_STATES.filter((state) => state !== "cancelled" || states.is_stream).map((state) => (
           <li key={state} className="flex items-center gap-1.5">
             <span aria-hidden className={`size-2.5 ${LOOKS[state]}`} />
-            {formatCount(state === "succeeded" ? succeeded : counts[state])} {state === "pending" && isFinal(task.state) ? "not run" : state}
+            {formatCount(counts[state])} {state === "pending" && isFinal(task.state) ? "not run" : state}
           </li>
         ))}
       </ul>
-      <Grid label="Items" cells={cells} chosen={chosen} choose={choose} />
-      {size > 1 && (
-        <>
-          <p className="mt-2 text-xs text-soft">A cell stands for {formatCount(size)} items. Choose one to see them.</p>
-          {chosen !== null && (
-            <div className="mt-3 border-t border-line pt-3">
-              <Grid label="Items of the chosen cell" cells={itemCells(states, block, Math.min(states.total, block + size), MOST_CELLS)} chosen={chosen} choose={choose} />
-            </div>
-          )}
-        </>
-      )}
+      <Grid label="Items" cells={itemCells(states, 0, states.total, size)} chosen={chosen} choose={choose} />
+      {size > 1 && <p className="mt-2 text-xs text-soft">A cell stands for {formatCount(size)} items. Choose one to see them.</p>}
+      {children}
     </Section>
   );
 }

@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 
 from potluck.model.account import Scope
 from potluck.model.blob import NamedFile, Value
-from potluck.model.error import Conflict, NotFound, RangeNotSatisfiable
+from potluck.model.error import Conflict, InvalidInput, NotFound, RangeNotSatisfiable
 from potluck.model.task import MOST_ITEMS, EndReason, ItemRange, TaskState
 from potluck.server.api.area import Area
 from potluck.server.api.examples.names import ATTEMPT, NODE, OWNER, TASK
@@ -21,7 +21,14 @@ from potluck.server.flow.submit import file_access
 from potluck.server.services import Services
 from potluck.store.tasks import function_results, item_failures, tasks
 from potluck.wire import routes
-from potluck.wire.consumer import FailedItem, FailedItemPage, ItemStates, LogPage, LogPiece
+from potluck.wire.consumer import (
+    FailedItem,
+    FailedItemPage,
+    ItemCounts,
+    ItemStates,
+    LogPage,
+    LogPiece,
+)
 from potluck.wire.files import TaskFiles
 from potluck.wire.results import AskResults, ResultPiece, Results, TaskResult, Wanted
 
@@ -31,6 +38,8 @@ AttemptNumber = Annotated[
 ]
 FileCursor = Annotated[str | None, QueryParameter(name="cursor", max_length=1_000, required=False)]
 ItemCursor = Annotated[int, QueryParameter(name="cursor", ge=-1, le=MOST_ITEMS)]
+FirstItem = Annotated[int, QueryParameter(name="start", ge=0, lt=MOST_ITEMS)]
+EndItem = Annotated[int, QueryParameter(name="end", ge=1, le=MOST_ITEMS)]
 
 # Examples.
 _VALUE = b"\x07"  # MessagePack of 7
@@ -150,18 +159,33 @@ async def failed_items(
 @AREA.operation(
     routes.ITEM_STATES,
     Scope.TASKS_READ,
-    "See the states of all items of an array",
+    "See the states of the items of an array",
     response=ItemStates(
-        200, [ItemRange(120, 200)], [ItemRange(100, 120)], [ItemRange(7, 8)], [], False
+        200,
+        [ItemRange(120, 200)],
+        [ItemRange(100, 120)],
+        [ItemRange(7, 8)],
+        [],
+        ItemCounts(200, 80, 99, 1),
     ),
     errors=(Conflict,),
 )
-async def item_states(task_id: str, request: CallerRequest, services: Services) -> ItemStates:
-    """Returns the states of all items as ranges, and until when a call stream takes calls."""
+async def item_states(
+    task_id: str,
+    request: CallerRequest,
+    services: Services,
+    start: FirstItem = 0,
+    end: EndItem = MOST_ITEMS,
+) -> ItemStates:
+    """Returns the states of all items as ranges, and until when a call stream takes calls. With
+    `start` and `end` only of the items from `start` up to but not including `end`, in smaller
+    blocks."""
     valid_id = task_id_of(task_id)
+    if start >= end:
+        raise InvalidInput(f"The items from {start} up to {end} are none.", "`end` is after them.")
     async with services.database.transaction() as connection:
         await tasks.get(connection, services.vault, valid_id, request.user.id)
-        states = await item_failures.read_states(connection, valid_id)
+        states = await item_failures.read_states(connection, valid_id, ItemRange(start, end))
     if states is None:
         raise Conflict(f"{valid_id} is not an array, so it has no items.", "See the task itself.")
     return states

@@ -16,14 +16,39 @@ ON CONFLICT (task_id, item) DO UPDATE SET
     sealed_last_lines = excluded.sealed_last_lines
 
 -- name: states
--- Failed items are rounded to blocks, so that the number of ranges is bounded.
-SELECT items AS total, pending, cancelled, is_stream, open_until,
-    (SELECT range_agg(part) FROM attempts, unnest(remaining) AS part
-     WHERE task_id = tasks.id AND finished_at IS NULL) AS running,
-    (SELECT range_agg(int4range(item / step * step, least((item / step + 1) * step, items)))
-     FROM failed_items, (SELECT (items + 4999) / 5000 AS step) AS block
-     WHERE task_id = tasks.id AND is_final) AS failed
-FROM tasks WHERE id = :task_id AND items IS NOT NULL
+-- Of the items in the span. Ranges are rounded outwards to blocks, so that their number is bounded
+-- however the states of neighbours alternate; the counts are exact.
+WITH task AS (
+    SELECT *, int4range(least(:first_item::integer, items), least(:end_item::integer, items)) AS span
+    FROM tasks WHERE id = :task_id AND items IS NOT NULL
+), block AS (
+    SELECT span, greatest(1, ceil((upper(span) - lower(span))::double precision / :most_blocks))::integer
+        AS block_items
+    FROM task
+), parts AS (
+    SELECT 'pending' AS state, part FROM task, unnest(pending) AS part
+    UNION ALL SELECT 'cancelled', part FROM task, unnest(cancelled) AS part
+    UNION ALL SELECT 'running', part FROM attempts, unnest(remaining) AS part
+        WHERE task_id = :task_id AND finished_at IS NULL
+    UNION ALL SELECT 'failed', int4range(item, item + 1) FROM failed_items
+        WHERE task_id = :task_id AND is_final AND item >= :first_item AND item < :end_item
+), rounded AS (
+    SELECT state, range_agg(span * int4range(
+        lower(part) / block_items * block_items,
+        ((upper(part) - 1) / block_items + 1) * block_items)) AS ranges
+    FROM parts, block WHERE part && span GROUP BY state
+)
+SELECT items, is_stream, open_until, block_items,
+    coalesce((SELECT sum(upper(part) - lower(part)) FROM unnest(pending) AS part), 0)::integer
+        AS items_pending,
+    coalesce((SELECT sum(upper(part) - lower(part)) FROM unnest(cancelled) AS part), 0)::integer
+        AS items_cancelled,
+    items_succeeded, items_failed,
+    (SELECT ranges FROM rounded WHERE state = 'pending') AS pending,
+    (SELECT ranges FROM rounded WHERE state = 'running') AS running,
+    (SELECT ranges FROM rounded WHERE state = 'failed') AS failed,
+    (SELECT ranges FROM rounded WHERE state = 'cancelled') AS cancelled
+FROM task, block
 
 -- name: page
 SELECT item, failures, is_final, attempt_id, reason, exit_code, detail, sealed_last_lines

@@ -6,15 +6,18 @@ import asyncpg
 
 from potluck.decide.arrays.items import ItemFailure
 from potluck.model.ids import AttemptId, TaskId
-from potluck.model.task import EndReason, ItemRange
+from potluck.model.task import MOST_ITEMS, EndReason, ItemRange
 from potluck.store.database import Connection
 from potluck.store.item_ranges import item_ranges
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
 from potluck.store.tasks.last_lines import ITEM_LINES, item_row, open_lines, seal_items
-from potluck.wire.consumer import FailedItem, ItemStates
+from potluck.wire.consumer import FailedItem, ItemCounts, ItemStates
 
 _sql = load("items")
+# Blocks that the states of items are rounded to: half as many ranges at most, of each state.
+MOST_BLOCKS = 5_000
+ALL_ITEMS = ItemRange(0, MOST_ITEMS)
 
 
 async def count_failures(
@@ -44,19 +47,33 @@ async def record_failures(
     )
 
 
-async def read_states(connection: Connection, task_id: TaskId) -> ItemStates | None:
-    """None if the task is not an array."""
-    row = await connection.fetchrow(*_sql.states(task_id=task_id))
+async def read_states(
+    connection: Connection, task_id: TaskId, span: ItemRange = ALL_ITEMS
+) -> ItemStates | None:
+    """The states of the items in the span; None if the task is not an array."""
+    row = await connection.fetchrow(
+        *_sql.states(
+            task_id=task_id, first_item=span.start, end_item=span.end, most_blocks=MOST_BLOCKS
+        )
+    )
     if row is None:
         return None
     return ItemStates(
-        total=row["total"],
+        total=row["items"],
         pending=_ranges(row["pending"]),
         running=_ranges(row["running"]),
         failed=_ranges(row["failed"]),
         cancelled=_ranges(row["cancelled"]),
         is_stream=row["is_stream"],
         open_until=row["open_until"],
+        block_items=row["block_items"],
+        counts=ItemCounts(
+            row["items"],
+            row["items_pending"],
+            row["items_succeeded"],
+            row["items_failed"],
+            row["items_cancelled"],
+        ),
     )
 
 
