@@ -1,6 +1,21 @@
-"""`python -m potluck` is `potluck`."""
+"""The `potluck` program, and `python -m potluck`.
 
-from potluck.cli.main import main
+The command line is imported here, where Ctrl-C is already expected: it takes a moment.
+"""
+
+import sys
+
+INTERRUPTED_STATUS = 130  # as a shell reports SIGINT
+
+
+def main() -> None:
+    try:
+        from potluck.cli.main import main as run_command_line
+
+        run_command_line()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED_STATUS)
+
 
 if __name__ == "__main__":
     main()

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -11,6 +12,7 @@ from potluck.cli.command_groups import EARLIER_NAMES, GROUPS
 from potluck.cli.commands import ALIASES, COMMANDS
 from potluck.cli.main import DeferredCommand, build_program
 from potluck.cli.terminal.help_text import join_lines
+from tests.architecture.repository_files import ROOT
 
 SLOW = (
     *("Crypto", "aiohttp", "asyncpg", "coincurve", "litestar", "psutil", "pydantic", "pynvml"),
@@ -78,3 +80,26 @@ def test_summaries_are_those_of_the_functions() -> None:
     for command in commands:
         docstring = join_lines(command.load().help) or ""
         assert docstring.partition("\n\n")[0] == command.help, command.name
+
+
+# Presses Ctrl-C when this module is about to be imported.
+INTERRUPT = """
+import os, signal, sys
+interrupted = sys.argv.pop(1)
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "potluck.cli.commands", "potluck.cli.tasks.ps"])
+def test_ctrl_c_during_the_start_shows_no_traceback(module: str) -> None:
+    program = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["potluck"]
+    start, _, function = program.partition(":")
+    source = f"{INTERRUPT}from {start} import {function}\n{function}()"
+    process = subprocess.run(
+        [sys.executable, "-c", source, module, "ps"], capture_output=True, text=True
+    )
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "")

@@ -23,7 +23,8 @@ import os, socket
 proxy = os.environ["https_proxy"]
 assert proxy == os.environ["HTTP_PROXY"] == os.environ["ALL_PROXY"], proxy
 host, _, port = proxy.removeprefix("http://").partition(":")
-for text in ("CONNECT 127.0.0.1:{port}", "GET http://127.0.0.1:{port}/", "CONNECT a.invalid:443"):
+for text in ("CONNECT 127.0.0.1:{port}", "GET http://127.0.0.1:{port}/", "CONNECT a.invalid:443",
+             "CONNECT site.example.org:9"):
     with socket.create_connection((host, int(port)), 10) as end:
         end.sendall((text + " HTTP/1.1\\r\\n\\r\\n").encode())
         print(end.makefile("rb").readline().decode().strip(), flush=True)
@@ -97,8 +98,10 @@ def test_an_owners_task_has_the_proxy_and_never_loopback(
         log = client.log(task_id)
         assert task["state"] == "succeeded", (task, log)
         lines = log.splitlines()
-        assert [line.split(" ")[1] for line in lines[:3]] == ["403", "403", "403"], lines
-        assert f"Connections to 127.0.0.1:{canary.port}, a.invalid:443 were refused" in log
+        assert [line.split(" ")[1] for line in lines[:4]] == ["403"] * 4, lines
+        assert f"127.0.0.1:{canary.port} was refused: it is not a public address." in log
+        assert "a.invalid:443 was refused: it is not a public address." in log
+        assert "site.example.org:9 was refused: --network does not allow it." in log
         assert canary.reached == 0
     assert machine.status().network_used_bytes == 0, "nothing was moved"
     plain = client.submit(QUIET)

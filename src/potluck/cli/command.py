@@ -22,6 +22,7 @@ _PLAIN_MESSAGES = {
     "Input should be greater than or equal to": "it must be at least",
     "Input should be less than or equal to": "it must be at most",
 }
+_NEGATIVE = re.compile(r"-[0-9.]")
 
 
 class Command(TyperCommand):
@@ -43,11 +44,12 @@ class Command(TyperCommand):
         if extra.get("resilient_parsing"):  # shell completion shows no errors
             return super().make_context(info_name, args, parent, **extra)
         json = "--json" in args
+        words = list(args)  # the parser consumes the list
         try:
             return super().make_context(info_name, args, parent, **extra)
         except typer.TyperException as error:
             path = f"{parent.command_path} {info_name}" if parent else str(info_name)
-            status = report_error(usage_error(_sentence(error), path), json)
+            status = report_error(usage_error(_sentence(error, words), path), json)
         except PotluckError as error:  # from an option that reads a file, such as --template
             status = report_error(error, json)
         raise typer.Exit(status)
@@ -69,7 +71,11 @@ class Command(TyperCommand):
         return any(ctx.params.get(name) for name in names)
 
 
-def _sentence(error: typer.TyperException) -> str:
+def _sentence(error: typer.TyperException, args: list[str]) -> str:
+    option = getattr(error, "option_name", "")
+    if _NEGATIVE.match(option):  # no argument of any command is negative
+        number = next((arg for arg in args if arg.startswith(option)), option)
+        return f"{number} is negative; numbers here must be positive."
     message = " ".join(error.format_message().split())  # click separates choices by tabs
     for pattern, replacement in _PLAIN_MESSAGES.items():
         message = re.sub(pattern, replacement, message)

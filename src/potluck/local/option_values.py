@@ -105,10 +105,20 @@ def _gpus(value: Any, name: str) -> str | int:
     return value
 
 
+# Numbers that are no model: 1e9, 1.5, 1,000, and those with more than five digits.
+_NO_MODEL = re.compile(
+    r"[-+]?[0-9]*[.,][0-9.,]*|[-+]?[0-9.]+e[-+]?[0-9]+|[-+]?[0-9]{6,}", re.IGNORECASE
+)
+
+
 def _parse_gpus(text: str | int, name: str) -> GpuChoice:
     """A number, a model, or both: 2, a100, a100:2. Four digits are a model, such as 4090."""
     written = str(text).strip()
-    if ":" not in written and not re.fullmatch("-?[0-9]{0,3}", written):
+    if (
+        ":" not in written
+        and _NO_MODEL.fullmatch(written) is None
+        and not re.fullmatch("-?[0-9]{0,3}", written)
+    ):
         return GpuChoice(1, written)
     match = re.fullmatch(r"(?:(.*\S)\s*:)?\s*([0-9]{1,3})", written)
     if match is None or not (1 if match[1] else 0) <= int(match[2]) <= MOST_DEVICES:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.local.task_options import PAGE, OptionSource, read_option
+from potluck.local.task_options import LISTED, OptionSource, read_option
 from potluck.model.error import InvalidInput
 from potluck.model.units import parse_credits
 
@@ -124,7 +124,7 @@ def _shown(file: Path) -> Path:
 
 def _read(table: Any, source: _DefaultsPlace) -> dict[str, Default]:
     if not isinstance(table, dict):
-        raise InvalidInput(f"{source.path}: [{_TABLE}] is not a table.", PAGE)
+        raise InvalidInput(f"{source.path}: [{_TABLE}] is not a table.", LISTED)
     defaults: dict[str, Default] = {}
     for key, value in table.items():
         default = _default(key, value, source)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from potluck.local.option_values import ME, GpuChoice
-from potluck.local.task_options import OPTIONS, PAGE
+from potluck.local.task_options import LISTED, OPTIONS
 from potluck.model.decode_errors import plain_message, split_path
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
@@ -84,7 +84,7 @@ def check_request(request: TaskRequest, name_of: NameOf) -> TaskRequest:
     try:
         checked = msgspec.convert(msgspec.to_builtins(request), TaskRequest)
     except msgspec.ValidationError as error:
-        raise InvalidInput(_in_words(*split_path(error), name_of), PAGE) from error
+        raise InvalidInput(_in_words(*split_path(error), name_of), LISTED) from error
     for is_wrong, sentence, hint in _contradictions(request, name_of):
         if is_wrong:
             raise InvalidInput(sentence, hint)

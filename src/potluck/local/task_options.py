@@ -36,7 +36,7 @@ class OptionSource(Flag):
     PYTHON = auto()  # @potluck.task, Executor
 
 
-PAGE: Final = "docs/options.md lists the options, and where each can be given."
+LISTED: Final = "`potluck run --help` lists the options; in Python, `-` is `_`."
 GENERAL: Final = "Options"  # typer's own panel
 _FILES: Final = OptionSource.SCRIPT | OptionSource.PROJECT
 _COMMAND, _PROJECT, _PYTHON = OptionSource.COMMAND, OptionSource.PROJECT, OptionSource.PYTHON
@@ -291,7 +291,7 @@ def find_option(name: str, sources: OptionSource) -> TaskOption:
     names = [row.name for row in OPTIONS.values() if row.sources & sources]
     near = difflib.get_close_matches(name.replace("_", "-"), names, 1)
     meant = _MEANT.get(name) or next(iter(near), None)
-    hint = f"Did you mean {meant}? {PAGE}" if meant else PAGE
+    hint = f"Did you mean {meant}? {LISTED}" if meant else LISTED
     raise InvalidInput(f"There is no option {name!r}.", hint)
 
 

@@ -188,7 +188,7 @@ def _read(directory: Path) -> Template:
     except OSError as error:
         raise InvalidInput(
             f"{directory} is not a template: {file} cannot be read: {error.strerror}.",
-            "A template is a folder with a template.toml; docs/templates.md shows one.",
+            "A template is a folder with a template.toml; `potluck templates hello` names one.",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise _wrong(file, str(error).replace("`", "'")) from error
@@ -232,4 +232,6 @@ def _check_script(directory: Path, script: str, file: Path) -> None:
 
 
 def _wrong(file: Path, why: str) -> InvalidInput:
-    return InvalidInput(f"{file} is invalid: {why}.", "docs/templates.md describes the format.")
+    return InvalidInput(
+        f"{file} is invalid: {why}.", "`potluck templates hello` names the folder of a valid one."
+    )

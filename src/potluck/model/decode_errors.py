@@ -51,6 +51,16 @@ def split_path(error: Exception) -> tuple[str, str]:
     return sentence, path.strip("`$.")
 
 
+def describe_bound(sentence: str) -> str:
+    """A text that is too long or too short, or what `plain_message` says."""
+    bound = re.fullmatch(r"Expected `str` of length ([<>])= (\d+)", sentence)
+    if bound is None:
+        return plain_message(sentence)
+    if bound[1] == ">":
+        return "it is too short" if int(bound[2]) > 1 else "it is empty"
+    return f"it is longer than {int(bound[2]):,} characters"
+
+
 def plain_message(message: str) -> str:
     for form, words in _FORMS.items():
         message = message.replace(f"matching regex {form!r}", words)

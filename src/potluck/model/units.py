@@ -37,6 +37,10 @@ def parse_seconds(text: str, option: str) -> float:
     while match := _TIME_PART.match(rest):
         total += float(match[1]) * _SECONDS[match[2].lower()]
         rest = rest[match.end() :]
+    if not rest and text.strip() and total == 0:
+        raise InvalidInput(
+            f"{option} {text!r} must be longer than zero.", "Write it like 90s, 15m, 1h30m or 2d."
+        )
     if rest or total == 0:
         raise InvalidInput(
             f"{option} {text!r} is not a duration.", "Write it like 90s, 15m, 1h30m or 2d."
@@ -88,11 +92,11 @@ def _ago(text: str, option: str, now: datetime) -> datetime:
 
 def show_bytes(count: int) -> str:
     size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if size < 1024:
             return f"{size:.3g} {unit}" if size < 100 else f"{size:.0f} {unit}"
         size /= 1024
-    return f"{size:.3g} TiB"
+    return f"{size:.3g} EiB"
 
 
 def show_seconds(seconds: float) -> str:

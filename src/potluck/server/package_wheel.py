@@ -65,6 +65,7 @@ class OfferedWheels:
 
     def __init__(self) -> None:
         self._wheels: list[OwnWheel] = []
+        self._without_dashboard: OwnWheel | None = None
 
     @property
     def current(self) -> OwnWheel | None:
@@ -75,8 +76,13 @@ class OfferedWheels:
         others = [each for each in self._wheels if each.package.file != wheel.package.file]
         self._wheels = [*others[:1], *others[1:][2 - _MOST_WHEELS :], wheel]
 
+    def keep_without_dashboard(self, wheel: OwnWheel) -> None:
+        """Serves this wheel too: an earlier start named it, if it came before the first build."""
+        self._without_dashboard = wheel
+
     def find(self, file: str) -> OwnWheel | None:
-        return next((wheel for wheel in self._wheels if wheel.package.file == file), None)
+        wheels = (*self._wheels, self._without_dashboard)
+        return next((w for w in wheels if w is not None and w.package.file == file), None)
 
 
 def build_own_wheel(dashboard: Mapping[str, bytes]) -> OwnWheel | None:

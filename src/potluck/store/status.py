@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
+from potluck.model.alert import AlertState
 from potluck.model.task import EndReason, TaskState
 from potluck.store import table_copy
 from potluck.store.database import Connection
@@ -37,7 +38,7 @@ async def read_facts(connection: Connection) -> PoolFacts:
         row["finished_at"], row["size_bytes"], row["missing_blobs"], row["is_backing_up"]
     )
     nodes = await connection.fetch(*_sql.nodes())
-    alerts = await connection.fetch(*_sql.firing_alerts())
+    alerts = await connection.fetch(*_sql.current_alerts())
     return PoolFacts(
         at=row["at"],
         schema_version=row["schema_version"],
@@ -54,8 +55,13 @@ async def read_facts(connection: Connection) -> PoolFacts:
         database_bytes=row["database_bytes"],
         blob_bytes=row["blob_bytes"],
         backup=backup,
-        firing_alerts={alert["name"]: alert["alerts"] for alert in alerts},
+        firing_alerts=_alerts_in(alerts, AlertState.FIRING),
+        pending_alerts=_alerts_in(alerts, AlertState.PENDING),
     )
+
+
+def _alerts_in(rows: list[asyncpg.Record], state: AlertState) -> dict[str, int]:
+    return {row["name"]: row["alerts"] for row in rows if row["state"] == state}
 
 
 async def read_history(connection: Connection, hours: int, now: datetime) -> PoolHistory:

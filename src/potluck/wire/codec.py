@@ -6,6 +6,8 @@ bytes without escaping.
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -14,7 +16,7 @@ from msgspec import NODEFAULT, UNSET, Struct
 from msgspec.structs import FieldInfo
 
 from potluck.model.bounded_types import DECEIVING
-from potluck.model.decode_errors import plain_message
+from potluck.model.decode_errors import describe_bound, plain_message, split_path
 from potluck.model.error import InvalidInput
 from potluck.model.task_spec import TaskSpec
 
@@ -138,6 +140,27 @@ def _invalid(error: Exception) -> InvalidInput:
     if isinstance(error, UnicodeError):
         return InvalidInput("The body is not valid UTF-8.")
     return InvalidInput(f"The body is not valid: {plain_message(str(error))}.", _HINT)
+
+
+@contextmanager
+def naming_invalid_field(body: msgspec.Struct | None) -> Iterator[None]:
+    """Names the field of the request: servers speak of its body, which users do not see."""
+    try:
+        yield
+    except InvalidInput as error:
+        problem = None if body is None else _find_invalid_field(body)
+        raise problem or error from None
+
+
+def _find_invalid_field(value: msgspec.Struct) -> InvalidInput | None:
+    """The first field that breaks its bounds, in words for people; None if all are valid."""
+    try:
+        msgspec.convert(msgspec.to_builtins(value), type(value))
+    except msgspec.ValidationError as error:
+        sentence, path = split_path(error)
+        name = path.replace("_", " ") or "request"
+        return InvalidInput(f"The {name} is not valid: {describe_bound(sentence)}.")
+    return None
 
 
 class _StoredSpec(msgspec.Struct, frozen=True):

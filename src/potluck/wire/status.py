@@ -60,6 +60,8 @@ class PoolFacts(Struct, frozen=True, kw_only=True):
     blob_bytes: int
     backup: BackupStatus
     firing_alerts: dict[str, int] = {}  # by name
+    # their conditions hold, but not for long enough yet
+    pending_alerts: dict[str, int] = {}
 
 
 class PoolStatus(PoolFacts, frozen=True, kw_only=True):

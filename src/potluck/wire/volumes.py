@@ -165,7 +165,10 @@ def _check_paths(paths: list[str]) -> None:
 
 
 def _invalid(why: str) -> InvalidInput:
-    return InvalidInput(f"This is not the manifest of a volume: {why}.", "See docs/volumes.md.")
+    return InvalidInput(
+        f"This is not the manifest of a volume: {why}.",
+        "`potluck cp` and Python write a valid one.",
+    )
 
 
 def version_of(files: Iterable[VolumeFile]) -> VersionText:

@@ -257,6 +257,9 @@ def test_all_keys_are_revoked_at_once(ann: CommandLine) -> None:
 
 
 def test_a_key_cannot_have_more_than_its_scopes(ann: CommandLine) -> None:
+    long = ann.run("keys", "add", "x" * 101)
+    assert "The name is not valid: it is longer than 100 characters." in long.stderr
+    assert (long.status, "schema" in long.stderr, "body" in long.stderr) == (64, False, False)
     assert ann.run("keys", "add", "x", "--scope", "admin").status == 64
     assert ann.run("keys", "add", "x", "--scope", "nonsense").status == 64
     assert ann.run("keys", "add", "x", "--expires", "soon").status == 64

@@ -193,10 +193,11 @@ def test_earnings(user: CommandLine, pool: FakeServer) -> None:
         "1.5",
     ]
     assert "several" in lines[2]
-    assert lines[3] == "1.52 credits for 4 attempts, 1 h 31 min of work."
+    assert lines[3] == "1.52 credits for 4 attempts, 1 h 31 min of run time."
     assert lines[4] == (
         "Used: 2 h 0 min of processor, 1 h 0 min of device, 2 kWh of energy, 1 GiB of files in."
     )
+    assert "`potluck rewards` counts the time of devices" in lines[5]
     assert user.run("provider", "earnings", "--json").lines()[0]["reward_micro"] == 1_520_000
     pool.plays("/v1/me/earnings", says(Earnings(NOW, NOW, 0, 0.0, 0, [])))
     assert "No earnings" in user.run("provider", "earnings").stderr

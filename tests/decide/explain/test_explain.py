@@ -82,11 +82,7 @@ WOULD_HELP = [
         [node("n1", wallet="0xb"), node("n2", wallet="0xc")],
         "2 nodes would take it if it allowed nodes of any owner.",
     ),
-    (
-        {"python": "3.11"},
-        [node("n1", python="3.12")],
-        "1 node would take it if it did not require Python 3.11.",
-    ),
+    ({"python": "3.11"}, [node("n1")], "1 node would take it if it did not require Python 3.11."),
     (
         {"labels": ("region=eu", "fast")},
         [node("n1", labels=frozenset({"fast"}))],
@@ -117,6 +113,17 @@ def test_suggested_changes(requirements: dict, nodes: list, sentence: str) -> No
     assert suggest_changes(task("t1", **requirements), [(free_node, 1) for free_node in full]) == [
         sentence
     ]
+
+
+def test_a_python_that_no_node_has() -> None:
+    nodes = [node("n1", python="3.12.1"), node("n2", python="3.9.2", more_pythons=("3.12.4", "?"))]
+    suggestions = suggest_changes(task("t1", python="==9.9.*"), [(n, 1) for n in nodes])
+    assert suggestions == [
+        "No node has Python ==9.9.*; versions on offer: 3.9, 3.12.",
+        "2 nodes would take it if it did not require Python ==9.9.*.",
+    ]
+    one_has_it = suggest_changes(task("t1", python="3.9", cores=99), [(n, 1) for n in nodes])
+    assert not any("on offer" in sentence for sentence in one_has_it)
 
 
 def test_a_model_that_was_mistyped() -> None:

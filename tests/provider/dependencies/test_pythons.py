@@ -16,6 +16,7 @@ from potluck.provider.dependencies.python_list import (
     newest_releases,
 )
 from potluck.provider.dependencies.pythons import PythonSource
+from potluck.provider.dependencies.settings import PrepareSettings
 from tests.provider.dependencies.conftest import PreparationHarness
 from tests.provider.dependencies.package_index import LoopbackIndex
 from tests.provider.dependencies.python_archive import MINOR, RELEASE, list_of, pack_python
@@ -71,6 +72,13 @@ async def test_a_python_is_fetched_once_and_shared_by_all_accounts(mirror: Mirro
     assert (outcome.reason, output) == (EndReason.COMPLETED, f"{RELEASE} /opt/fetched-python\n")
     assert f"Fetching Python {RELEASE}".encode() in mirror.preparation.said
     assert mirror.preparation.staged() == []
+
+
+async def test_unused_environments_make_room_for_a_python(mirror: Mirror) -> None:
+    await mirror.preparation.prepare("kind", name="attempt_0")
+    mirror.preparation.restart(PrepareSettings(shelf_bytes=1))
+    environment = await mirror.prepare()
+    assert mirror.preparation.shelved() == [environment.mounts[0].source]
 
 
 async def test_dependencies_are_installed_for_the_fetched_python(mirror: Mirror) -> None:

@@ -13,6 +13,7 @@ import pytest
 from potluck.model.error import BadSettings
 from potluck.provider.dependencies.package_index import PackageIndex, parse_hosts
 from potluck.provider.egress.egress import Egress
+from potluck.provider.egress.guard import EgressRules
 from potluck.provider.egress.proxy import Proxy, ProxyLimits
 from potluck.provider.egress.request import RequestRefused, read_request
 from potluck.provider.egress.serving_socket import leftover_directories, socket_prefix
@@ -107,6 +108,18 @@ async def test_another_port_is_refused_and_never_asked(tmp_path: Path, line: str
         assert response.startswith(b"HTTP/1.1 403 ")
         assert other.heads == [] and index.heads == []
         assert proxy.refused == [f"127.0.0.1:{other.port}"]
+        assert proxy.not_public == []
+
+
+async def test_an_allowed_host_that_is_not_public_is_refused_as_such(tmp_path: Path) -> None:
+    async with listening(Upstream(ANSWER)) as index:
+        egress = Egress(tmp_path, Throttle(None))
+        proxy = egress.make_proxy("attempt", EgressRules(("*:1",)), ProxyLimits())
+        async with serving(proxy, tmp_path) as ask:
+            response = await ask(b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
+            await ask(f"CONNECT 127.0.0.1:{index.port} HTTP/1.1\r\n\r\n".encode())
+        assert response.startswith(b"HTTP/1.1 403 ")
+        assert (proxy.not_public, proxy.refused) == (["127.0.0.1:1"], [f"127.0.0.1:{index.port}"])
 
 
 @pytest.mark.parametrize(

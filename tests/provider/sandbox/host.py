@@ -169,7 +169,13 @@ async def handle_with_network(
     async with serving as (way_out, path):
         sockets = {"raw_network" if request.hosts == (RAW,) else "proxy": path}
         reply = await handle(driver, request, replace(confinement, **sockets), recall)
-    write(replace(reply, network_bytes=way_out.budget.spent_bytes, refused=way_out.refused))
+    write(
+        replace(
+            reply,
+            network_bytes=way_out.budget.spent_bytes,
+            refused=[*way_out.refused, *way_out.not_public],
+        )
+    )
 
 
 async def handle(

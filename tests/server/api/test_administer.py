@@ -114,6 +114,8 @@ def test_the_status_has_the_whole_pool_and_is_for_admins(server: ServerProcess) 
     assert lines["backup"][0].tone is Tone.BAD, "there is none"
     firing = msgspec.convert({**shown, "firing_alerts": {"BackupTooOld": 1}}, PoolStatus)
     assert dict(status_lines(firing))["alerts"][0].text == "1 firing: BackupTooOld"
+    pending = msgspec.convert({**shown, "pending_alerts": {"NodeLost": 2}}, PoolStatus)
+    assert [cell.text for cell in dict(status_lines(pending))["alerts"]] == ["2 pending: NodeLost"]
 
 
 def test_throughput_and_latency_are_shown_over_time(server: ServerProcess) -> None:

@@ -1,5 +1,6 @@
 """The dashboard at `/`: how its files are cached and compressed, and which paths are its own."""
 
+import asyncio
 import gzip
 import io
 import shutil
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 
 from potluck.server.dashboard import MANIFEST, Dashboard, DashboardUnreadable, is_name, read_build
+from potluck.server.loops.dashboard import DashboardLoop
+from potluck.server.package_wheel import OfferedWheels
+from potluck.server.settings import read_settings
 from potluck.wire import routes
 from scripts.web_publish import publish
 from tests.processes import Api, ServerProcess, await_true
@@ -82,6 +86,28 @@ def test_the_join_page_makes_way_for_the_first_build_without_a_restart(
     assert earlier.status == 200, "the join command that was shown before works"
     now = browser.get(routes.PACKAGE.path)["file"].encode()
     assert now in browser.call("GET", "/pages/join").data
+
+
+async def test_the_join_command_of_the_first_start_works_after_a_restart(tmp_path: Path) -> None:
+    """It was shown before there was a dashboard; the wheel has another name with one."""
+    settings = read_settings(
+        {"data_directory": str(tmp_path), "dashboard_directory": str(tmp_path / "built")}, {}
+    )
+    first = OfferedWheels()
+    await DashboardLoop(settings, Dashboard(), first).run_once()
+    assert first.current is not None
+    publish_build(tmp_path / "built", "first")
+    again, dashboard = OfferedWheels(), Dashboard()
+    restarted = DashboardLoop(settings, dashboard, again)
+    await restarted.run_once()
+    assert again.current is not None
+    assert again.current.package.file != first.current.package.file
+    running = asyncio.create_task(restarted.run())
+    async with asyncio.timeout(30):
+        while (earlier := again.find(first.current.package.file)) is None:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    assert earlier == first.current, "the hash in the command still holds"
 
 
 def test_pages_of_the_dashboard_are_revalidated_and_its_assets_are_not(

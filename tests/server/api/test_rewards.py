@@ -194,7 +194,8 @@ def test_by_commands(paying: Paying, tmp_path: Path) -> None:
         and "line 2, new: Only 0 credits are claimable" in refused_command.stderr
     )
     assert b"No account is due a payout." in admin.run("admin", "payouts").stdout
-    assert "paid outside" in owner.run("rewards", "--each").stdout.decode()
+    text = owner.run("rewards", "--each").stdout.decode()
+    assert "paid outside" in text and "Device time since" in text
 
     statement = tmp_path / "statement.json"
     statement.write_bytes(owner.run("rewards", "statement", str(EPOCH)).stdout)

@@ -67,7 +67,10 @@ def test_alerts(server: ServerOption = None, json: JsonOption = False) -> None:
             "Set POTLUCK_ALERT_URLS for the server, and restart it.",
         )
     if not all(result.has_arrived for result in results):
-        raise Conflict("Not every destination accepted the message.", "See docs/alerts.md.")
+        raise Conflict(
+            "Not every destination accepted the message.",
+            "Correct POTLUCK_ALERT_URLS for the server, restart it, and try again.",
+        )
 
 
 def silence(

@@ -72,16 +72,19 @@ def backup(
     keys = None if secret is None or without_key else _keys(settings)
     chosen = BackupOptions(keys, keep, check_all)
     with LiveLine(screen) as line:
-        report = run_locally(_back_up(settings, place, chosen, show_progress(line)))
+        progress = show_progress(line, screen.err.is_live)
+        report = run_locally(_back_up(settings, place, chosen, progress))
     if json:
         screen.emit(_summary(report, path))
     else:
         _show(screen, report, path)
 
 
-def show_progress(line: LiveLine) -> "Progress":
+def show_progress(line: LiveLine, is_live: bool) -> "Progress":
+    """A bar in a terminal; elsewhere one line for each step."""
+
     def report(what: str, done: int, total: int) -> None:
-        line.say(f"{what}: {draw_bar(done * 100 // total)}" if total else what)
+        line.say(f"{what}: {draw_bar(done * 100 // total)}" if total and is_live else what)
 
     return report
 

@@ -50,7 +50,9 @@ def restore(
     settings = read_local_settings(options)
     place = _place(path, key_file)
     with LiveLine(screen) as line:
-        report = run_locally(_restore(settings, place, name, force, show_progress(line)))
+        report = run_locally(
+            _restore(settings, place, name, force, show_progress(line, screen.err.is_live))
+        )
     if json:
         screen.emit(_summary(report, settings))
     else:

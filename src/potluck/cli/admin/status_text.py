@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from potluck.cli.terminal.screen import Tone
 from potluck.cli.terminal.table import Cell
+from potluck.model.alert import AlertState
 from potluck.model.task import TaskState
 from potluck.model.units import show_age, show_bytes, show_credits, show_seconds
 
@@ -51,10 +52,15 @@ def _failing_parts(status: "PoolStatus") -> Iterator[Line]:
 
 
 def _alerts(status: "PoolStatus") -> list[Cell]:
-    if not status.firing_alerts:
-        return [Cell("none", Tone.GOOD)]
-    total, names = sum(status.firing_alerts.values()), ", ".join(status.firing_alerts)
-    return [Cell(f"{total:,} firing: {names}", Tone.BAD)]
+    cells = [
+        Cell(f"{sum(alerts.values()):,} {state}: {', '.join(alerts)}", tone)
+        for state, alerts, tone in (
+            (AlertState.FIRING, status.firing_alerts, Tone.BAD),
+            (AlertState.PENDING, status.pending_alerts, Tone.WAITING),
+        )
+        if alerts
+    ]
+    return cells or [Cell("none", Tone.GOOD)]
 
 
 def _instances(status: "PoolStatus") -> list[Cell]:

@@ -57,8 +57,13 @@ def _show(pane: Pane, report: Earnings, models: dict[str, str]) -> None:
     show_table(pane, columns, [_row(earned, models) for earned in report.earned])
     attempts = show_count(report.attempts, "attempt")
     total = f"{show_amount(report.reward_micro)} for {attempts}"
-    pane.line(f"{total}, {show_seconds(report.seconds)} of work.", Tone.STRONG)
+    pane.line(f"{total}, {show_seconds(report.seconds)} of run time.", Tone.STRONG)
     pane.prose(f"Used: {show_total_usage(report.used)}.", Tone.FAINT)
+    pane.prose(
+        "RAN is the run time of attempts: each counts once, with any number of devices or a share"
+        " of one. `potluck rewards` counts the time of devices.",
+        Tone.FAINT,
+    )
 
 
 def _row(earned: Earned, models: dict[str, str]) -> list[Cell]:

@@ -150,10 +150,15 @@ def _show_contribution(pane: Pane, report: Rewards, each: bool) -> None:
         show_table(pane, columns, [_device_cells(device) for device in report.devices])
     attempts = show_count(total.attempts, "attempt")
     pane.line(
-        f"Since {report.since}: {show_seconds(total.offered_seconds)} offered, "
+        f"Device time since {report.since}: {show_seconds(total.offered_seconds)} offered, "
         f"{show_seconds(total.assigned_seconds)} assigned, "
         f"{show_seconds(total.worked_seconds)} worked, {attempts}, "
         f"{show_amount(total.earned_micro)} earned, {show_amount(total.fee_micro)} of it fees."
+    )
+    pane.prose(
+        "Device time counts each device of an attempt, and a share of a device as its part."
+        " `potluck earnings` counts the run time of attempts.",
+        Tone.FAINT,
     )
 
 

@@ -139,6 +139,9 @@ def _version_row(version: VolumeVersion, now: datetime) -> list[Cell]:
     ]
 
 
+_DAY_SECONDS = 86_400
+
+
 def _describe_rules(volume: VolumeView) -> str:
     sentences = []
     if volume.shared_with:
@@ -146,7 +149,11 @@ def _describe_rules(volume: VolumeView) -> str:
     if volume.keep_versions is not None:
         sentences.append(f"The newest {show_count(volume.keep_versions, 'version')} are kept.")
     if volume.keep_seconds is not None:
-        sentences.append(f"Versions unused for {show_seconds(volume.keep_seconds)} are removed.")
+        days = volume.keep_seconds / _DAY_SECONDS
+        time = (
+            show_count(int(days), "day") if days.is_integer() else show_seconds(volume.keep_seconds)
+        )
+        sentences.append(f"Versions unused for {time} are removed.")
     return " ".join(sentences)
 
 

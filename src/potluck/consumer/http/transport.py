@@ -1,9 +1,8 @@
 """HTTP to one server: one connection pool, timeouts, retries, cached responses, our own errors.
 
-`call_api` is one call: route, path names, query and body out, a typed response in. Only
-calls that are safe to repeat are retried: reads, writes with an idempotency key, and calls that
-their caller marks as repeatable. Any call is retried after a refused connection, which has carried
-nothing.
+`call_api` is one call: route, path names, query and body out, a typed response in. Calls that are
+safe to repeat are retried: reads, writes with an idempotency key, and those that the caller marks
+as repeatable. After a refused connection, which has carried nothing, any call is.
 """
 
 import io
@@ -45,7 +44,7 @@ from potluck.model.error import (
     ServerUnreachable,
 )
 from potluck.wire import routes
-from potluck.wire.codec import decode_json, encode_request
+from potluck.wire.codec import decode_json, encode_request, naming_invalid_field
 from potluck.wire.consumer import ServerHealth
 from potluck.wire.response import decode_response, error_of_response
 from potluck.wire.routes import Route
@@ -53,8 +52,7 @@ from potluck.wire.version import explain_difference, request_headers
 
 _MOST_CACHED = 16  # the requests of one screen
 _NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's code for an unencrypted response
-# What a server answers to a request that it does not know.
-_MAY_BE_UNKNOWN = (InvalidInput, NotFound, MethodNotAllowed)
+_MAY_BE_UNKNOWN = (InvalidInput, NotFound, MethodNotAllowed)  # answers to an unknown request
 T = TypeVar("T")
 Names = Mapping[str, str]
 
@@ -349,7 +347,8 @@ def call_api(
     pairs = {name: value for name, value in (query or {}).items() if value is not None}
     path = build_path(route, names) + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
     data = None if body is None else encode_request(body)
-    response = transport.call(route.method, path, data, headers, repeatable)
+    with naming_invalid_field(body):
+        response = transport.call(route.method, path, data, headers, repeatable)
     return decode_response(response, kind, transport.url)
 
 
@@ -386,7 +385,8 @@ def send_command(
 ) -> None:
     """Calls a route whose response has no body."""
     data = None if body is None else encode_request(body)
-    transport.call(route.method, build_path(route, names), data, headers)
+    with naming_invalid_field(body):
+        transport.call(route.method, build_path(route, names), data, headers)
 
 
 def idempotency_header() -> dict[str, str]:

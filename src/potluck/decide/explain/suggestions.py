@@ -3,6 +3,7 @@
 Where every node refuses several requirements, it names all that the closest nodes refuse.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,11 +11,14 @@ from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF, MEASURES, P
 from potluck.decide.explain.similar_models import similar_models
 from potluck.decide.pool.feasibility import Refusal, suitable
 from potluck.decide.types import FreeNode, WaitingTask
+from potluck.model.script import suits_python
 
 # A node, and how many there are of its kind.
 Kinds = Sequence[tuple[FreeNode, int]]
 # A suggested figure should admit at least this many nodes.
 _ENOUGH_NODES = 3
+# The minor version of a node's Python, of which it may say anything.
+_MINOR = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?![0-9])")
 # Size of the sample in a large pool, where hardly any two machines are equal, and of its devices.
 MOST_KINDS = 1000
 MOST_KIND_DEVICES = 4000
@@ -32,6 +36,7 @@ def suggest_changes(task: WaitingTask, kinds: Kinds) -> list[str]:
     more = "more " if len(rest) < len(some) else ""
     return [
         *_other_models(task, some),
+        *_other_pythons(task, some),
         *(
             f"{about}{_nodes(stride * count, more)} would take it {condition}."
             for count, condition in found
@@ -45,6 +50,22 @@ def _other_models(task: WaitingTask, kinds: Kinds) -> Iterator[str]:
     names = None if model is None else similar_models(model, (node for node, _ in kinds))
     if names:
         yield f"No device on offer matches the model {model}; similar: {', '.join(names)}."
+
+
+def _other_pythons(task: WaitingTask, kinds: Kinds) -> Iterator[str]:
+    """The versions on offer, if none of them is what the task requires."""
+    required = task.requirements.python
+    if required is None:
+        return
+    known = {version for node, _ in kinds for version in (node.python, *node.more_pythons)}
+    if any(suits_python(required, version) for version in known):
+        return
+    minors = sorted(
+        (int(match[1]), int(match[2])) for version in known if (match := _MINOR.match(version))
+    )
+    if minors:
+        names = dict.fromkeys(f"{major}.{minor}" for major, minor in minors)
+        yield f"No node has Python {required}; versions on offer: {', '.join(names)}."
 
 
 def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:

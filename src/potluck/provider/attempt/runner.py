@@ -244,11 +244,13 @@ class Runner:
             job.grant.attempt_id, requirements.network, requirements.network_bytes, stop
         ) as (way_out, socket):
             outcome = await self._run_job(replace(job, network=socket))
-        if way_out.refused:
-            hosts = ", ".join(way_out.refused)
-            why = "--network does not allow them, or their addresses are not public"
-            sentence = f"Connections to {hosts} were refused: {why}.\n"
-            await job.log.write("potluck", sentence.encode())
+        reasons = {
+            "--network does not allow it": way_out.refused,
+            "it is not a public address": way_out.not_public,
+        }
+        for reason, hosts in reasons.items():
+            for host in hosts:
+                await job.log.write("potluck", f"{host} was refused: {reason}.\n".encode())
         return outcome, way_out.budget.spent_bytes
 
     async def _run_job(self, job: PreparedAttempt) -> RunOutcome:

@@ -259,6 +259,8 @@ def _explain(what: str, ended: RunOutcome, transcript: Transcript, proxy: Proxy)
     sentences = [f"{what} could not be installed: {cause}"]
     if proxy.refused:
         sentences.append(f"This node does not allow connections to {', '.join(proxy.refused)}.")
+    if proxy.not_public:
+        sentences.append(f"Not public, and refused: {', '.join(proxy.not_public)}.")
     if proxy.unreachable:
         sentences.append(f"This node cannot reach {', '.join(proxy.unreachable)}.")
     if proxy.budget.is_exhausted:

@@ -58,6 +58,7 @@ class Preparer:
         self._pythons = Pythons(
             *(driver, self._installer, self._cache, self._settings, self._locks),
             pythons or PythonSource(),
+            self._make_room,
         )
         self._in_use: dict[str, set[Path]] = {}
 

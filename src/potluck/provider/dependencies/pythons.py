@@ -6,7 +6,7 @@ uv checks its hash. So all accounts share it, read-only, in the cache of the env
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -55,6 +55,7 @@ class Pythons:
         settings: PrepareSettings,
         locks: KeyedLocks,
         source: PythonSource,
+        make_room: Callable[[], Awaitable[None]],
     ) -> None:
         self._driver = driver
         self._installer = installer
@@ -62,6 +63,7 @@ class Pythons:
         self._settings = settings
         self._locks = locks
         self._source = source
+        self._make_room = make_room
         self._own: ChosenPython | None = None
         self._facts: dict[Path, PythonFacts] = {}
 
@@ -95,6 +97,7 @@ class Pythons:
     async def _fetch(self, name: str, version: str, key: str, output: Output) -> Path:
         await output("potluck", f"Fetching Python {version} …\n".encode())
         async with staged(self._cache.staging, f"{name}-python") as stage:
+            await self._make_room()
             check_room(stage.directory)
             await self._installer.fetch_python(stage, version, self._source.list, output)
             await _keep_only_installation(stage)

@@ -24,7 +24,13 @@ from potluck.model.network.public_address import (
     parse_host,
     why_not_public,
 )
-from potluck.provider.egress.request import METHODS, READING, Endpoint, RequestRefused
+from potluck.provider.egress.request import (
+    METHODS,
+    READING,
+    AddressRefused,
+    Endpoint,
+    RequestRefused,
+)
 
 _MOST_ADDRESSES = 4
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -90,13 +96,13 @@ class EgressGuard:
         if endpoint in self.rules.trusted:
             return
         if not includes(self.rules.hosts, *endpoint):
-            raise _forbidden(endpoint, self.rules.refusal)
+            raise RequestRefused(HTTPStatus.FORBIDDEN, _refused(endpoint, self.rules.refusal))
         host, address = _parse(endpoint[0])
         try:
             if address is None:
                 check_public_name(host)
         except InvalidInput as error:
-            raise _forbidden(endpoint, error.detail) from None
+            raise _not_public(endpoint, error.detail) from None
 
     async def connect(self, endpoint: Endpoint) -> Streams:
         """Raises RequestRefused for an address that is not allowed, and HostUnreachable."""
@@ -119,7 +125,7 @@ class EgressGuard:
             if reason is None and is_own(address):
                 reason = "an address of this node"
             if reason is not None:
-                raise _forbidden(endpoint, f"It has an address that is {reason}.")
+                raise _not_public(endpoint, f"It has an address that is {reason}.")
 
     async def _resolve(self, endpoint: Endpoint) -> list[Address]:
         host, address = _parse(endpoint[0])
@@ -145,7 +151,9 @@ def _parse(host: str) -> tuple[str, Address | None]:
     return parse_host(f"[{host}]" if ":" in host else host)
 
 
-def _forbidden(endpoint: Endpoint, sentence: str) -> RequestRefused:
-    return RequestRefused(
-        HTTPStatus.FORBIDDEN, f"{endpoint[0]}:{endpoint[1]} is refused. {sentence}"
-    )
+def _not_public(endpoint: Endpoint, sentence: str) -> AddressRefused:
+    return AddressRefused(HTTPStatus.FORBIDDEN, _refused(endpoint, sentence))
+
+
+def _refused(endpoint: Endpoint, sentence: str) -> str:
+    return f"{endpoint[0]}:{endpoint[1]} is refused. {sentence}"

@@ -19,7 +19,13 @@ from msgspec import Struct
 from potluck.model.task import GIB
 from potluck.provider.egress.byte_budget import ByteBudget
 from potluck.provider.egress.guard import EgressGuard, HostUnreachable
-from potluck.provider.egress.request import Endpoint, ProxyRequest, RequestRefused, read_request
+from potluck.provider.egress.request import (
+    AddressRefused,
+    Endpoint,
+    ProxyRequest,
+    RequestRefused,
+    read_request,
+)
 from potluck.provider.egress.serving_socket import Connections, serving_socket
 from potluck.provider.server.throttle import Throttle
 
@@ -49,7 +55,8 @@ class Proxy:
         self.budget = budget
         self._connections: Connections = set()
         # The first few failed endpoints, for the error message.
-        self.refused: list[str] = []
+        self.refused: list[str] = []  # hosts that the rules do not name
+        self.not_public: list[str] = []
         self.unreachable: list[str] = []
 
     @contextlib.asynccontextmanager
@@ -90,6 +97,9 @@ class Proxy:
     def _noting(self, endpoint: Endpoint) -> Iterator[None]:
         try:
             yield
+        except AddressRefused:
+            _note(self.not_public, endpoint, "egress.refused")
+            raise
         except RequestRefused as refused:
             if refused.status is HTTPStatus.FORBIDDEN:
                 _note(self.refused, endpoint, "egress.refused")

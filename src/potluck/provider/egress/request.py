@@ -42,6 +42,10 @@ class RequestRefused(Exception):
         return head.encode() + body
 
 
+class AddressRefused(RequestRefused):
+    """The host is allowed, but where it leads is not public."""
+
+
 class ProxyRequest(Struct, frozen=True):
     """A tunnel to `endpoint` or, if `onward` is set, a request to send there."""
 

@@ -91,6 +91,7 @@ _STATUS = PoolStatus(
     blob_bytes=7_340_032_000,
     backup=BackupStatus(at(3, 0), 7_388_000_000, 0),
     firing_alerts={"DeviceHot": 1},
+    pending_alerts={"NodeLost": 1},
     ledger_sum_micro=0,
 )
 

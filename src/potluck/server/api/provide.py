@@ -130,8 +130,7 @@ _REPORTS = StrictReports(
 AREA: Final = Area(
     "provide",
     "Calls of a machine that works for a wallet, signed in with its node key: it registers its "
-    "devices, waits for leases, sends heartbeats, reports, logs and files. `docs/protocol.md` "
-    "describes the protocol.",
+    "devices, waits for leases, sends heartbeats, reports, logs and files.",
 )
 
 

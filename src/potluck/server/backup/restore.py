@@ -117,7 +117,7 @@ async def _restore_blobs(
     await verify_member(reader, BLOB_LIST, manifest.blob_list_sha256, len(data))
     there = set(await blobs.list("objects/")) | set(await blobs.list("logs/"))
     for number, entry in enumerate(entries):
-        progress("blobs", number, len(entries))
+        progress("files and logs", number, len(entries))
         if entry.key not in there or not await _is_same(blobs, entry):
             await blobs.put_stream(entry.key, _checked(reader, entry))
 

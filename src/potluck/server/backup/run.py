@@ -155,10 +155,11 @@ class _BackupJob:
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             await table_copy.lift_timeout(connection)
-            tables = [
-                await self._write_table(connection, table)
-                for table in await table_copy.list_tables(connection)
-            ]
+            listed = await table_copy.list_tables(connection)
+            tables = []
+            for number, table in enumerate(listed):
+                self._progress("tables", number, len(listed))
+                tables.append(await self._write_table(connection, table))
             sealed = await sealed_values.keys_in_use(connection)
             return _SnapshotRows(
                 tuple(tables),
@@ -171,7 +172,6 @@ class _BackupJob:
     async def _write_table(
         self, connection: Connection, table: table_copy.TableColumns
     ) -> TableEntry:
-        self._progress(f"table {table.name}", 0, 0)
         spooled = self._writer.scratch / table.name
         with gzip.open(spooled, "wb", compresslevel=1) as file:
 
@@ -196,7 +196,7 @@ class _BackupJob:
             for blob in work:
                 entry = await self._kept(blob, blobs.get(blob.key)) or await self._copy(blob)
                 entries.append(entry) if entry else lost.append(blob)
-                self._progress("blobs", len(entries), len(needed))
+                self._progress("files and logs", len(entries), len(needed))
 
         try:
             async with asyncio.TaskGroup() as group:

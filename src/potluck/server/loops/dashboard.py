@@ -42,12 +42,21 @@ class DashboardLoop:
 
     async def run(self) -> None:
         """Runs until cancelled."""
+        await self.keep_earlier_wheel()
         while True:
             await asyncio.sleep(self._poll_seconds)
             try:
                 await self.run_once()
             except Exception:
                 log.exception("the dashboard could not be taken over")
+
+    async def keep_earlier_wheel(self) -> None:
+        """Serves what the server's first start named, before there was a dashboard."""
+        if self._dashboard.current is None:
+            return  # it is the current wheel
+        wheel = await asyncio.to_thread(build_own_wheel, {})
+        if wheel is not None:
+            self._wheels.keep_without_dashboard(wheel)
 
     async def run_once(self) -> None:
         state = await asyncio.to_thread(_file_state, self._folder / MANIFEST)

@@ -29,8 +29,9 @@ GROUP BY state, reason ORDER BY count(*) DESC
 SELECT state, coalesce(description ->> 'potluck_version', '') AS version, count(*) AS nodes
 FROM nodes WHERE state <> 'left' GROUP BY 1, 2 ORDER BY 1, 2
 
--- name: firing_alerts
-SELECT name, count(*) AS alerts FROM alerts WHERE state = 'firing' GROUP BY name ORDER BY name
+-- name: current_alerts
+SELECT name, state, count(*) AS alerts FROM alerts WHERE state IN ('pending', 'firing')
+GROUP BY name, state ORDER BY name
 
 -- name: limit_time
 SELECT set_config('statement_timeout', :timeout, true)

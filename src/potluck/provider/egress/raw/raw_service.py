@@ -40,7 +40,8 @@ class RawService:
         self, name: str, budget: ByteBudget, throttle: Throttle, names: Resolver, own: OwnAddresses
     ) -> None:
         self.budget = budget
-        self.refused: list[str] = []
+        self.refused: list[str] = []  # none: every host is allowed
+        self.not_public: list[str] = []
         self._name = name
         self._throttle = throttle
         self._names = names
@@ -75,7 +76,7 @@ class RawService:
             while line := await _read_line(reader):
                 match msgspec.json.decode(line, type=FromRelay):
                     case PacketRefused(endpoint=endpoint):
-                        self.refused.append(endpoint)
+                        self.not_public.append(endpoint)
                     case UnusedBytes(unused=unused):
                         self.budget.give_back(unused)
                     case message:
