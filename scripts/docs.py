@@ -44,6 +44,7 @@ from potluck.provider.service.systemd import system_unit
 from potluck.provider.settings import ProviderSettings
 from potluck.server.api.document.types import remarks
 from potluck.server.settings import ServerSettings
+from scripts.form_options import form_options
 from scripts.metrics_page import metrics_page
 from scripts.options_page import options_page
 from scripts.permissions_page import permissions_page
@@ -263,6 +264,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/options.md": options_page,
     "docs/permissions.md": permissions_page,
     "src/potluck/server/pages/runbook.html": runbook_page,
+    "web/src/logic/task_options.json": form_options,
 }
 
 

@@ -62,7 +62,7 @@ def row(option: TaskOption) -> str:
     name = f"`--{option.name}`" if typed else f"`{option.keyword}`"
     default = "" if option.default is None else f"`{option.default}`"
     places = ["yes" if source in option.sources else "" for source in COLUMNS.values()]
-    cells = [name, f"`{value(option)}`", default, option.help.replace("|", "\\|"), *places]
+    cells = [name, f"`{value(option)}`", default, option.typed_help.replace("|", "\\|"), *places]
     return f"| {' | '.join(cells)} |\n"
 
 

@@ -33,8 +33,8 @@ def submit(dashboard: DashboardPage, source: str, name: str) -> None:
     dashboard.open("/submit")
     page.get_by_role("group", name="What to run").get_by_role("button", name="Script").click()
     page.get_by_label(re.compile("Source of")).fill(source)
-    page.get_by_text("More", exact=True).last.click()
-    page.get_by_label("Name").fill(name)
+    page.get_by_text("More options").click()
+    page.get_by_label("Name", exact=True).fill(name)
     expect(page.locator("[data-matching]")).to_contain_text("1device matches")
     dashboard.press("Submit the task")
     dashboard.expect_title(name)
@@ -56,6 +56,34 @@ def test_a_task_is_submitted_watched_and_its_picture_seen(
     expect(page.get_by_role("cell", name="a, b")).to_be_visible()
     page.get_by_role("tab", name="Attempts and usage").click()
     expect(page.get_by_text("Memory peak")).to_be_visible()
+
+
+def test_options_of_the_table_reach_the_task_and_mistakes_stand_at_their_fields(
+    dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess
+) -> None:
+    page = dashboard.page
+    dashboard.sign_in(server.wallet)
+    dashboard.open("/submit?what=command")
+    page.get_by_label("Command").fill("/bin/true")
+    page.get_by_label("RAM", exact=True).fill("64")
+    page.get_by_text("More options").click()
+    for title, text in (("Attempts", "3"), ("Env", "SEED=42\nMODE=a b"), ("Delay", "1h")):
+        page.get_by_label(title, exact=True).fill(text)
+    page.get_by_label("Secret", exact=True).fill("TOKEN=hush")
+    dashboard.press("Submit the task")
+    expect(page.get_by_text("Write it with its unit, like 8GB, 512MB or 1.5GiB.")).to_be_visible()
+    page.get_by_label("RAM", exact=True).fill("64MiB")
+    dashboard.press("Submit the task")
+    dashboard.expect_title("true")
+    api, task_id = server.client(), page.url.rsplit("/", 1)[1]
+    earlier = api.get(f"/v1/tasks/{task_id}/request")
+    assert earlier["request"]["spec"]["environment"] == {"SEED": "42", "MODE": "a b"}
+    assert (earlier["request"]["max_attempts"], earlier["secret_count"]) == (3, 1)
+    assert earlier["request"]["requirements"]["memory_bytes"] == 64 * 2**20
+    page.get_by_role("link", name="Again, with changes").click()
+    expect(page.get_by_label("Attempts", exact=True)).to_have_value("3")
+    expect(page.get_by_label("Env", exact=True)).to_have_value("SEED=42\nMODE=a b")
+    api.post(f"/v1/tasks/{task_id}/cancel", {})
 
 
 def test_the_list_filters_by_state_in_its_address_and_cancels_with_a_preview(

@@ -35,7 +35,7 @@ def test_a_volume_is_shared_and_mounted_in_a_task(
     assert [(volume["name"], volume["is_own"]) for volume in volumes] == [("greetings", False)]
     page.get_by_role("link", name="Use in a task").click()
     dashboard.expect_title("Submit a task")
-    expect(page.get_by_label("Volumes")).to_have_value("greetings:/data")
+    expect(page.get_by_label("Volume", exact=True)).to_have_value("greetings:/data")
     page.get_by_label(re.compile("Source of")).fill(READS)
     dashboard.press("Submit the task")
     expect(page.get_by_role("region", name="Log")).to_contain_text("from the volume")

@@ -6,7 +6,6 @@ import { cellSize, countStates, itemCells, stateOf } from "../src/logic/items";
 import { LogText, findLines } from "../src/logic/log_text";
 import { mergeRanges } from "../src/logic/market";
 import { formatBytes, parseBytes } from "../src/logic/numbers";
-import { EMPTY_FORM, formOf, readForm } from "../src/logic/request";
 import { readStates, refusal, writeStates } from "../src/logic/states";
 import { defaults, withParameters } from "../src/logic/template";
 import { formatAgo, formatDuration, parseDuration } from "../src/logic/time";
@@ -114,35 +113,6 @@ test("parameters of a template replace its defaults", () => {
 test("words of a command line", () => {
   expect(splitWords(`a 'b c' "d \\" e" f\\ g ''`)).toEqual(["a", "b c", 'd " e', "f g", ""]);
   expect(splitWords("a 'b")).toBeNull();
-});
-
-test("the form of a task becomes a request", () => {
-  const read = readForm({ ...EMPTY_FORM, source: "print()", words: "--n 3", price: "0.5", memory: "24GB", device: "gpu", items: "9" });
-  expect(read).toMatchObject({
-    request: {
-      spec: { kind: "script", filename: "task.py", arguments: ["--n", "3"] },
-      requirements: { device_kind: "gpu", device_memory_bytes: 24e9, max_price_micro_per_hour: 500_000n, cores: 1 },
-      limits: { run_seconds: 21_600 },
-      items: 9,
-    },
-  });
-  expect(readForm({ ...EMPTY_FORM, source: "x", cores: "none", price: "-1" })).toEqual({
-    problems: { cores: "A whole number from 1 to 4096.", price: "A price is not negative." },
-  });
-  expect(readForm(EMPTY_FORM)).toHaveProperty("problems.source");
-});
-
-test("a template keeps its own needs unless the form says otherwise", () => {
-  const template = { spec: { kind: "script" as const, filename: "a.py", source: "x" }, requirements: { memory_bytes: 5 }, limits: { run_seconds: 7 } };
-  expect(readForm({ ...EMPTY_FORM, what: "template" }, template)).toMatchObject({ request: { requirements: { memory_bytes: 5 }, limits: { run_seconds: 7 } } });
-  expect(readForm({ ...EMPTY_FORM, what: "template", time: "1h" }, template)).toMatchObject({ request: { limits: { run_seconds: 3600 } } });
-});
-
-test("a task that was submitted fills the form again", () => {
-  const form = { ...EMPTY_FORM, source: "print()", words: "a 'b c'", price: "0.5", memory: "24GB", device: "gpu" as const, items: "3", labels: "x, y" };
-  const read = readForm(form);
-  if (!("request" in read)) throw new Error("the form is valid");
-  expect(readForm(formOf(read.request))).toEqual(read);
 });
 
 test("the way of a reward, as bars that hang from what was left", () => {

@@ -1,8 +1,9 @@
 """The one table of task options.
 
 Made from it: the options of `potluck run`, `submit` and `map`, the keys of `[tool.potluck]`, the
-options of templates, the arguments of `@potluck.task` and `potluck.Executor`, the names in error
-messages, and docs/options.md. An option has the same name everywhere; in Python `-` is `_`.
+options of templates, the arguments of `@potluck.task` and `potluck.Executor`, the fields of the
+dashboard's form, the names in error messages, and docs/options.md. An option has the same name
+everywhere; in Python `-` is `_`.
 
 `sources` is a security rule. A script or a template is often written by someone else: it cannot set
 files of this machine, a server, an owner or notifications. A project can set its own files and
@@ -55,13 +56,26 @@ class TaskOption(Struct, frozen=True):
     aliases: tuple[str, ...] = ()  # earlier names, which still work
     synonyms: tuple[str, ...] = ()  # names that people try; the error suggests the option
     help: str = ""
+    command_help: str = ""  # what is so on the command line only
     panel: str = GENERAL
+    is_common: bool = False  # the dashboard shows it at once
     is_shared: bool = False  # declared by the commands themselves
 
     @property
     def keyword(self) -> str:
         """Its name in Python."""
         return self.name.replace("-", "_")
+
+    @property
+    def title(self) -> str:
+        """Its name as the label of a field."""
+        words = [_ACRONYMS.get(word, word) for word in self.name.split("-")]
+        return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
+
+    @property
+    def typed_help(self) -> str:
+        """For those who type it on a command line."""
+        return " ".join(filter(None, (self.help, self.command_help)))
 
     @property
     def is_of_task(self) -> bool:
@@ -72,6 +86,7 @@ class TaskOption(Struct, frozen=True):
         return name.replace("_", "-") != self.name
 
 
+_ACRONYMS: Final = {"gpu": "GPU", "ram": "RAM", "vram": "VRAM"}
 _Row = TaskOption
 # fmt: off
 _PANELS: Final[dict[str, list[TaskOption]]] = {
@@ -121,7 +136,8 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
         _Row("checkpoint", kinds.TIME, "limits.checkpoint_seconds", _ALL, "60s",
              help="How often $POTLUCK_CHECKPOINT is saved, for the next attempt."),
         _Row("secret", kinds.SECRETS, "secrets", _TYPED, aliases=("secrets",),
-             help="A variable that only my own nodes receive, from my environment or a prompt."),
+             help="A variable that only my own nodes receive.",
+             command_help="Its value comes from my environment or a prompt."),
         _Row("trust", kinds.WALLETS, "trust", _TYPED,
              help="Nodes of this wallet may receive the secrets too; repeatable."),
         _Row("secrets-to-strangers", kinds.FLAG, "secrets_to_strangers", _TYPED,
@@ -132,12 +148,12 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
     "What it needs": [
         _Row("gpu", kinds.GPUS, "requirements.device_count", _ALL, "0",
              synonyms=("gpus",),
-             help='GPUs by number, model or both: 2, a100, a100:2, "rtx 40*"; 0: any device.'),
+             is_common=True, help='GPUs by number, model or both: 2, a100, a100:2, "rtx 40*"; 0: any device.'),
         _Row("device-kind", kinds.choice(DeviceKind), "requirements.device_kind", _ALL,
              help="Only this kind of device."),
         _Row("vram", kinds.SIZE, "requirements.device_memory_bytes", _ALL, "0",
              aliases=("memory",),
-             help="Memory of each device, such as 8GB; that of the machine is --ram."),
+             is_common=True, help="Memory of each device, such as 8GB; that of the machine is --ram."),
         _Row("fraction", kinds.FRACTION, "requirements.device_milli", _ALL,
              help="A part of one GPU: 0.25 or 250m; for a processor use --cores."),
         _Row("share", kinds.FLAG, "requirements.shares_device",
@@ -160,20 +176,20 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              synonyms=("net", "internet"),
              help="A host it may reach: HOST[:PORT], *.HOST, a preset, open or raw; repeatable."),
         _Row("max-price", kinds.CREDITS, "requirements.max_price_micro_per_hour",
-             synonyms=("price",), help="Maximum price per hour, for all its devices together."),
+             synonyms=("price",), is_common=True, help="Maximum price per hour, for all its devices together."),
     ],
     "Limits": [
         _Row("cores", kinds.whole_number(1, 4096), "requirements.cores", _ALL, 1,
              synonyms=("cpu", "cpus"),
-             help="Processor cores; with a whole GPU, by default its share of the node."),
+             is_common=True, help="Processor cores; with a whole GPU, by default its share of the node."),
         _Row("ram", kinds.SIZE, "requirements.memory_bytes", _ALL, "1GiB", synonyms=("mem",),
-             help="Memory of the machine; with a whole GPU, by default its share."),
+             is_common=True, help="Memory of the machine; with a whole GPU, by default its share."),
         _Row("disk", kinds.SIZE, "requirements.disk_bytes", _ALL, "256MiB",
-             help="Disk space; with a whole GPU, by default its share."),
+             is_common=True, help="Disk space; with a whole GPU, by default its share."),
         _Row("network-limit", kinds.SIZE, "requirements.network_bytes", _ALL, "10GiB",
              help="The most that it may send and receive, if it has --network."),
         _Row("time", kinds.TIME, "limits.run_seconds", _ALL, "6h", aliases=("timeout",),
-             help="Maximum run time: 90s, 15m, 1h30m …; of an array, for each item."),
+             is_common=True, help="Maximum run time: 90s, 15m, 1h30m …; of an array, for each item."),
         _Row("prepare-time", kinds.TIME, "limits.prepare_seconds", _ALL, "10m",
              help="Maximum time to install its dependencies, or to pull its image."),
         _Row("processes", kinds.whole_number(4, 65_536), "limits.processes", _ALL, 256,

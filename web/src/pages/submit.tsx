@@ -5,18 +5,19 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type DragEvent, useEffect, useMemo, useState } from "react";
 import { type Schemas, api, newKey, value } from "../api/client";
-import { useRefresh } from "../api/hooks";
+import { useMe, useRefresh } from "../api/hooks";
 import { Problem } from "../api/problem";
 import { useTemplates } from "../api/templates";
 import { upload } from "../api/upload";
-import { useVolumes, volumeName } from "../api/volumes";
 import { Ago, Badge, Button, Credits, Loading, PageTitle, Price, ProblemNote, Section, Words } from "../components/basics";
-import { Choice, Field, Segments, TextField } from "../components/field";
+import { Field, Segments, TextField } from "../components/field";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
-import { EMPTY_FORM, type Form, type TaskRequest, formOf, readForm } from "../logic/request";
+import { EMPTY_FORM, type Form, type TaskRequest, formOf, optionsOf, readForm } from "../logic/request";
 import { formatDuration } from "../logic/time";
+import { Options } from "./submit_options";
 import { TemplateForm, templateRequest, withFiles } from "./template_form";
 
+const NO_OPTIONS = {};
 const EXAMPLE = `# /// script
 # dependencies = []
 # ///
@@ -48,11 +49,11 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
   const [form, setForm] = useState<Form>(before !== undefined ? formOf(before) : {
     ...EMPTY_FORM,
     what: (["template", "script", "command", "container"] as const).find((each) => each === search.what) ?? (search.template ? "template" : "script"),
-    model: search.model ?? "",
-    volumes: search.volume ?? "",
+    options: { ...(search.model === undefined ? {} : { model: search.model }), ...(search.volume === undefined ? {} : { volume: search.volume }) },
   });
   const [templateName, setTemplateName] = useState(search.template ?? "");
   const [parameters, setParameters] = useState<Record<string, string>>({});
+  const wallet = useMe().data?.address;
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
   const [key, setKey] = useState(newKey);
@@ -62,10 +63,10 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
   const template = templates.data?.find((each) => each.name === templateName) ?? templates.data?.[0];
 
   const read = useMemo(() => {
-    if (form.what !== "template") return again(readForm(form), before);
+    if (form.what !== "template") return readForm(form, { earlier: before, wallet });
     if (template === undefined) return { problems: {} };
-    return readForm(form, templateRequest(template, parameters));
-  }, [form, template, parameters, before]);
+    return readForm(form, { template: templateRequest(template, parameters), wallet });
+  }, [form, template, parameters, before, wallet]);
   const request = "request" in read ? read.request : undefined;
   const problems = "problems" in read && isTried ? read.problems : {};
 
@@ -147,7 +148,13 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
               />
             )}
           </Section>
-          <Needs form={form} set={set} problems={problems} />
+          <Options
+            written={form.options}
+            usual={form.what === "template" && template ? optionsOf(template.request as TaskRequest) : NO_OPTIONS}
+            set={(name, text) => { set({ options: { ...form.options, [name]: text } }); }}
+            problems={problems}
+            about={form.what === "template" ? "Fields that you leave empty stay as the template has them." : undefined}
+          />
         </div>
         <div className="lg:sticky lg:top-6">
           <Outlook request={request} />
@@ -164,22 +171,6 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
       </div>
     </form>
   );
-}
-
-/** What an earlier task had and the form does not show stays as it was. */
-function again(read: ReturnType<typeof readForm>, before: TaskRequest | undefined): ReturnType<typeof readForm> {
-  if (!("request" in read) || before === undefined || before.spec.kind !== read.request.spec.kind) return read;
-  const { request } = read;
-  return {
-    request: {
-      ...before,
-      ...request,
-      spec: { ...before.spec, ...request.spec } as TaskRequest["spec"],
-      requirements: { ...before.requirements, ...request.requirements },
-      limits: { ...before.limits, ...request.limits },
-      after: [],
-    },
-  };
 }
 
 const keptFiles = (before: TaskRequest | undefined) => before?.spec.files?.map((file) => file.path) ?? [];
@@ -235,50 +226,14 @@ function Script({ form, set, problem }: { form: Form; set: (change: Partial<Form
   );
 }
 
-function Needs({ form, set, problems }: { form: Form; set: (change: Partial<Form>) => void; problems: Partial<Record<keyof Form, string>> }) {
-  const volumes = useVolumes();
-  const text = (field: keyof Form, label: string, hint?: string, placeholder?: string) => (
-    <TextField label={label} hint={hint} placeholder={placeholder} problem={problems[field]} value={form[field]} onChange={(event) => { set({ [field]: event.target.value }); }} />
-  );
-  return (
-    <Section title="What it needs" about={form.what === "template" ? "Fields that you leave as they are stay as the template has them." : undefined}>
-      <div className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
-        <Choice label="Device" value={form.device} options={[["", "Any device"], ["gpu", "GPU"], ["cpu", "CPU"]]} onChange={(event) => { set({ device: event.target.value as Form["device"] }); }} />
-        {text("count", "Number of devices", "On one machine.")}
-        {text("memory", "Memory of each device", "At least.", "24 GB")}
-        {text("model", "Model", "Patterns, separated by |.", "RTX 40*|A100")}
-        {text("price", "Highest price", "Credits for an hour of all it reserves. Empty: any.", "0.5")}
-        {text("time", "Time limit", "Such as 30m, 6h or 2d.")}
-        {text("cores", "Processor cores")}
-        {text("ram", "Memory")}
-        {text("disk", "Disk")}
-      </div>
-      {(form.volumes !== "" || (volumes.data?.volumes.length ?? 0) > 0) && (
-        <div className="mt-3">
-          {text("volumes", "Volumes", "NAME:PATH, where the task reads it; with @VERSION for an earlier one.", "imagenet:/data")}
-          <p className="mt-1 flex flex-wrap gap-x-3 text-xs">
-            {volumes.data?.volumes.slice(0, 8).map((volume) => <button key={volume.id} type="button" className="text-accent underline" onClick={() => { set({ volumes: `${form.volumes} ${volumeName(volume)}:/${volume.name}`.trim() }); }}>{volume.name}</button>)}
-          </p>
-        </div>
-      )}
-      <details className="mt-4">
-        <summary className="text-sm font-medium text-accent">More</summary>
-        <div className="mt-3 grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
-          {text("name", "Name", "In lists. Empty: as the file.")}
-          {text("labels", "Labels", "The machine must have them.", "region=eu")}
-          {text("network", "Network", "Hosts that it may reach. Empty: none.", "pypi.org")}
-          {text("priority", "Priority", "From -100 to 100.")}
-          {text("items", "Items", "An array: runs once for each.", "200")}
-        </div>
-      </details>
-    </Section>
-  );
-}
+/** Their names decide on which machines it may run; their values leave the page with the task only. */
+const withoutSecrets = (request: TaskRequest): TaskRequest =>
+  request.secrets === undefined ? request : { ...request, secrets: Object.fromEntries(Object.keys(request.secrets).map((name) => [name, "-"])) };
 
 const OUTLOOKS = { now: ["good", "starts now"], later: ["wait", "starts later"], never: ["alarm", "would not start"] } as const;
 
 function Outlook({ request }: { request: TaskRequest | undefined }) {
-  const settled = useSettled(request);
+  const settled = useSettled(useMemo(() => request && withoutSecrets(request), [request]));
   const estimate = useQuery({
     queryKey: ["estimate", JSON.stringify(settled, (_, each: unknown) => (typeof each === "bigint" ? each.toString() : each))],
     queryFn: ({ signal }) => value(api.POST("/v1/tasks/estimate", { body: settled as TaskRequest, signal })),

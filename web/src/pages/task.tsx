@@ -11,7 +11,7 @@ import { Confirm } from "../components/dialog";
 import { useNow } from "../components/now";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
 import { isFinal, refusal, spell } from "../logic/states";
-import { writeVolumes } from "../logic/request";
+import { writeVolumes } from "../logic/option_values";
 import { formatDuration, secondsBetween } from "../logic/time";
 import { AttemptsTab } from "./task_attempts";
 import { FilesTab } from "./task_files";

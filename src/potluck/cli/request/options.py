@@ -63,7 +63,7 @@ def option_info(name: str, panel: str | None = None) -> Any:
     kind = row.kind
     return typer.Option(
         *filter(None, (f"--{name}", _OTHER_NAMES.get(name))),
-        help=row.help,
+        help=row.typed_help,
         metavar=row.metavar or kind.metavar,
         min=kind.least,
         max=kind.most,
