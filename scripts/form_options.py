@@ -1,4 +1,7 @@
-"""web/src/logic/task_options.json: the fields of the dashboard's form, from the table of options."""
+"""The fields of the dashboard's form for a task, from the table of options.
+
+Writes web/src/logic/task_options.json.
+"""
 
 import json
 import re
