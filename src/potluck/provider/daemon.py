@@ -146,8 +146,8 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
     offer = NodeOffer(
         *(settings, local.detection.devices, workshop.report, local.rules, workshop.containers),
         workshop.volumes.offered_bytes,
-        workshop.pythons,
     )
+    offer.pythons = workshop.pythons
     offer.held_bytes = workshop.driver.held_bytes
 
     def keep(node_id: NodeId) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
@@ -40,7 +40,7 @@ class Execution(Struct, frozen=True):
     volumes: VolumeCache
     report: SandboxReport
     containers: SandboxReport | None = None  # of the container engine, if it is another driver
-    pythons: tuple[str, ...] = ()  # versions that can be fetched, if the owner allows it
+    pythons: PythonSource = field(default_factory=PythonSource)
 
     async def reap(self) -> None:
         """Cleans up after an earlier process. Called before anything runs."""
@@ -119,6 +119,7 @@ async def open_execution(
         choose(site, sandbox), list_versions(find_uv(), pythons)
     )
     driver = chosen.driver if observe is None else _timed(chosen, observe)
+    source = PythonSource(pythons, versions, lambda: limits().fetches_pythons)
     preparer = Preparer(
         driver,
         settings.data_directory / "environments",
@@ -127,11 +128,11 @@ async def open_execution(
         PrepareSettings(
             allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
         ),
-        PythonSource(pythons, versions, lambda: limits().fetches_pythons),
+        source,
     )
     cache = FileCache(settings.data_directory / "files", settings.files_bytes)
     reports = (chosen.report, chosen.containers)
-    return Execution(driver, preparer, cache, egress, volumes, *reports, versions)
+    return Execution(driver, preparer, cache, egress, volumes, *reports, source)
 
 
 def _timed(chosen: ChosenSandbox, observe: ObserveStart) -> TimedDriver:

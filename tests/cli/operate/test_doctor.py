@@ -318,6 +318,14 @@ def test_a_limit_that_a_device_refuses_is_a_doubt(tmp_path: Path) -> None:
     assert [finding.found for finding in term_findings] == ["It takes 100 to 350 W."]
 
 
+def test_pythons_that_cannot_be_fetched_are_a_finding(tmp_path: Path) -> None:
+    problem = "Pythons cannot be fetched: a:1 did not answer."
+    with FakeProvider(a_status(pythons_problem=problem)).running(tmp_path):
+        findings = {finding.name: finding for finding in check_terms(patient(tmp_path))}
+    assert findings["fetch_python"].found == problem
+    assert "fetch_python" not in {finding.name for finding in check_terms(patient(tmp_path))}
+
+
 def test_a_broken_file_is_a_finding(user: CommandLine, healthy: FakeServer, tmp_path: Path) -> None:
     (tmp_path / "provider.toml").write_text("prize = 3")
     (finding,) = check_terms(patient(tmp_path))

@@ -135,6 +135,8 @@ def test_status_says_what_does_not_hold_and_that_there_are_no_walls(
         output = " ".join(told(owner, command).split())
         assert "1: It takes 100 to 350 W." in output and "they run without isolation" in output
         assert "still in effect" not in output
+    provider.status = a_status(pythons_problem="Pythons cannot be fetched: a:1 did not answer.")
+    assert "Pythons cannot be fetched: a:1 did not answer." in told(owner, "status")
     provider.status = a_status(limits=NodeLimits(sandbox="none"))
     for command in ("status", "explain"):
         assert "You set sandbox=none; bwrap is still in effect." in told(owner, command)

@@ -1,6 +1,7 @@
 """Another Python than the node's own: fetched once, shared, and only where the owner allows it."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -101,6 +102,23 @@ async def test_pythons_are_fetched_only_if_the_owner_allows_it(mirror: Mirror) -
     with pytest.raises(PrepareFailed, match=f"requires Python {_LATER}, but the sandbox"):
         await mirror.prepare()
     assert mirror.fetched() == 0
+
+
+async def test_after_an_unreachable_host_only_fetched_pythons_are_offered(
+    mirror: Mirror, index: LoopbackIndex
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        silent = listener.getsockname()[1]
+    source = PythonList(f"http://127.0.0.1:{silent}/pythons.json")
+    pythons = PythonSource(source, (RELEASE,), lambda: True)
+    mirror.preparation.pythons = pythons
+    mirror.preparation.restart()
+    assert pythons.offered() == (RELEASE,)
+    for _ in range(2):
+        with pytest.raises(PrepareFailed, match=f"127.0.0.1:{silent}") as failed:
+            await mirror.prepare()
+        assert failed.value.reason is EndReason.SANDBOX_FAILED, "another node may reach it"
+        assert pythons.offered() == () and "did not answer" in pythons.problem()
 
 
 async def test_a_file_on_another_host_is_refused(mirror: Mirror) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import GIB, MIB
+from potluck.provider.dependencies.pythons import PythonSource
 from potluck.provider.devices.offer import NodeOffer, OfferedDisk, free_disk_bytes, offer_disk
 from potluck.provider.owner.file import NodeLimits
 from potluck.provider.owner.live_rules import OwnerRules
@@ -60,8 +61,34 @@ def test_pythons_that_can_be_fetched_are_offered_if_the_owner_allows_it(tmp_path
         file.write_text(text)
         rules = OwnerRules(file, settings)
         rules.know([CPU])
-        offer = NodeOffer(settings, [CPU], report, rules, pythons=fetchable)
+        offer = NodeOffer(settings, [CPU], report, rules)
+        offer.pythons = PythonSource(versions=fetchable, may_fetch=lambda: True)
         assert offer.describe().more_pythons == offered
+
+
+def test_pythons_are_not_offered_while_their_hosts_do_not_answer(tmp_path: Path) -> None:
+    settings = ProviderSettings(url="http://a", data_directory=tmp_path, name="n")
+    (tmp_path / "provider.toml").write_text("fetch_python = true")
+    rules = OwnerRules(tmp_path / "provider.toml", settings)
+    rules.know([CPU])
+    now = 0.0
+    source = PythonSource(versions=("3.98.1", "3.99.1"), may_fetch=lambda: True, clock=lambda: now)
+    source.is_fetched = lambda version: version == "3.98.1"
+    offer = NodeOffer(settings, [CPU], IMAGES, rules)
+    offer.pythons = source
+    assert offer.registration().description.more_pythons == ("3.98.1", "3.99.1")
+    source.pause(["github.com:443"])
+    assert offer.has_other_pythons()
+    assert offer.registration().description.more_pythons == ("3.98.1",), "it is there"
+    assert not offer.has_other_pythons()
+    now = 1800.0
+    assert source.problem() == (
+        "Pythons cannot be fetched: github.com:443 did not answer."
+        " Other versions are offered again in 30 min 0 s."
+    )
+    now = 3600.0
+    assert source.problem() == "" and offer.has_other_pythons()
+    assert offer.registration().description.more_pythons == ("3.98.1", "3.99.1")
 
 
 def test_the_offer_follows_the_free_space(tmp_path: Path) -> None:

@@ -42,6 +42,11 @@ def list_epochs(
             columns,
             [_root_cells(epoch.number, root) for epoch in epochs for root in epoch.roots],
         )
+    if any(root.is_partial for epoch in epochs for root in epoch.roots):
+        screen.err.prose(
+            "A part: the root is full, and the rewards of other accounts are in the next one.",
+            Tone.FAINT,
+        )
 
 
 def pool_statement(
@@ -81,7 +86,7 @@ def _root_cells(number: int, root: EpochRoot) -> list[Cell]:
         sent = f"{root.transaction_kind} {root.transaction_state} {root.transaction_hash or ''}"
     return [
         Cell(str(number), Tone.STRONG),
-        Cell(root.state, _ROOT_TONES[root.state]),
+        Cell(f"{root.state}{', a part' if root.is_partial else ''}", _ROOT_TONES[root.state]),
         Cell(root.root),
         Cell(sent.rstrip()),
     ]

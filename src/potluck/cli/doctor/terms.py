@@ -11,6 +11,10 @@ from potluck.model.terms import TermsChange
 from potluck.provider.owner.file import OwnerValues
 
 _NEEDED = "terms that some task can meet"
+_PYTHONS_FIX = (
+    "Allow the hosts, name a mirror with POTLUCK_PROVIDER_PYTHON_LIST_URL, or"
+    " potluck provider set fetch_python=no"
+)
 _POWER_FIX = "potluck provider set power_watts= (or another figure, or start it as root)"
 
 
@@ -31,6 +35,9 @@ def check_terms(machine: CheckedMachine) -> Iterator[Finding]:
     yield from (warned("terms", doubt, _NEEDED, fix) for doubt, fix in doubts)
     refusals = [device.refusal for device in status.devices if device.refusal] if status else []
     yield from (warned("terms", refusal, _NEEDED, _POWER_FIX) for refusal in refusals)
+    if status is not None and status.pythons_problem:
+        needed = "the hosts of the list of Pythons can be reached"
+        yield warned("fetch_python", status.pythons_problem, needed, _PYTHONS_FIX)
     if not doubts and not refusals:
         yield passed("terms", "they do not exclude all work", _NEEDED)
     yield _check_presence(values)

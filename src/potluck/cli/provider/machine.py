@@ -70,7 +70,10 @@ def view_from_provider(status: ProviderStatus) -> MachineView:
         name=status.name,
         node_id=status.node_id,
         facts=facts,
-        problems=(*((status.problem,) if status.problem else ()), *_pending_sandbox(status)),
+        problems=(
+            *(problem for problem in (status.problem, status.pythons_problem) if problem),
+            *_pending_sandbox(status),
+        ),
         sandbox=status.sandbox,
         devices=tuple(
             _device_from_provider(number, device, served.count(device.description.uuid))

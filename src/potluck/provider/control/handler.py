@@ -124,6 +124,7 @@ class CommandHandler:
             limits=office.rules.limits,
             network_used_bytes=office.rules.network_used_bytes(),
             disk_bytes=description.disk_bytes,
+            pythons_problem=office.offer.pythons.problem(),
         )
 
     def _problem(self) -> str:

@@ -82,6 +82,7 @@ class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
     limits: NodeLimits = NodeLimits()  # in force for all tasks together
     network_used_bytes: int = 0  # of this month, by tasks that ended or run
     disk_bytes: int = 0  # what all tasks together can have
+    pythons_problem: str = ""  # why the Pythons that the owner allows are not fetched now
 
 
 class InEffect(Struct, frozen=True, tag_field="answer", tag="done"):

@@ -18,7 +18,7 @@ from potluck.model.task import EndReason
 from potluck.provider.dependencies import command_sequence
 from potluck.provider.dependencies.directory_size import watch_size
 from potluck.provider.dependencies.lock import check_lock
-from potluck.provider.dependencies.outcome import PrepareFailed, prepare_failed
+from potluck.provider.dependencies.outcome import HostsUnreachable, PrepareFailed, prepare_failed
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.python_list import PythonList
 from potluck.provider.dependencies.settings import PrepareSettings
@@ -159,7 +159,7 @@ class Installer:
             trusted=source.endpoints(), refusal="It is not a host that Pythons are fetched from."
         )
         run = replace(run, environment=allowed)
-        await self._run(stage, run, output, rules, f"Python {version}")
+        await self._run(stage, run, output, rules, f"Python {version}", is_from_node=True)
 
     def _index_rules(self) -> EgressRules:
         return EgressRules(
@@ -176,6 +176,7 @@ class Installer:
         output: Output,
         rules: EgressRules,
         what: str = "The dependencies",
+        is_from_node: bool = False,
     ) -> str:
         limits = ProxyLimits(total_bytes=self._settings.download_bytes)
         proxy = self._egress.make_proxy(stage.name, rules, limits)
@@ -186,7 +187,10 @@ class Installer:
             ended = await self._run_watched(stage, run, transcript)
         await transcript.finish()
         if ended.reason is not EndReason.COMPLETED:
-            raise _explain(what, ended, transcript, proxy)
+            failure = _explain(what, ended, transcript, proxy)
+            if is_from_node and proxy.unreachable:
+                raise HostsUnreachable(failure.detail, proxy.unreachable)
+            raise failure
         return transcript.answer
 
     async def _run_watched(

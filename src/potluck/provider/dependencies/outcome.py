@@ -27,5 +27,13 @@ class PrepareFailed(Exception):
         super().__init__(self.detail)
 
 
+class HostsUnreachable(PrepareFailed):
+    """This node cannot reach where something is fetched from; no task is to blame."""
+
+    def __init__(self, detail: str, hosts: list[str]):
+        super().__init__(EndReason.SANDBOX_FAILED, detail)
+        self.hosts = hosts
+
+
 def prepare_failed(detail: str) -> PrepareFailed:
     return PrepareFailed(EndReason.PREPARE_FAILED, detail)

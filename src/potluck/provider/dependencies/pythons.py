@@ -5,19 +5,23 @@ uv checks its hash. So all accounts share it, read-only, in the cache of the env
 """
 
 import asyncio
+import math
 import os
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from packaging.version import Version
 
 from potluck.model.script import suits_python
+from potluck.model.task import EndReason
+from potluck.model.units import show_seconds
 from potluck.provider.dependencies.directory_size import check_room, check_size
 from potluck.provider.dependencies.environment_cache import EnvironmentCache, digest
 from potluck.provider.dependencies.installer import BasePython, Installer
 from potluck.provider.dependencies.keyed_locks import KeyedLocks
-from potluck.provider.dependencies.outcome import PrepareFailed, prepare_failed
+from potluck.provider.dependencies.outcome import HostsUnreachable, PrepareFailed, prepare_failed
 from potluck.provider.dependencies.python_facts import PythonFacts, find_python_facts
 from potluck.provider.dependencies.python_list import PythonList, choose_version
 from potluck.provider.dependencies.seal import seal
@@ -28,6 +32,7 @@ from potluck.provider.sandbox.driver import Driver, Mount, Output
 # Where it is inside.
 FETCHED_PYTHON = "/opt/fetched-python"
 _SHARED = "pythons"
+_PAUSE_SECONDS = 3600.0
 
 
 class ChosenPython(Struct, frozen=True):
@@ -36,12 +41,47 @@ class ChosenPython(Struct, frozen=True):
     path: Path | None = None  # of a fetched one, in the cache
 
 
-class PythonSource(Struct, frozen=True):
-    """Where Pythons are fetched from, which there are, and whether the owner allows it now."""
+class PythonSource:
+    """Where Pythons are fetched from, which there are, and whether the owner allows it now.
 
-    list: PythonList = PythonList()
-    versions: tuple[str, ...] = ()
-    may_fetch: Callable[[], bool] = lambda: False
+    After a fetch that could not reach a host, only versions that were fetched before are offered
+    for an hour: other nodes get the tasks that require another one.
+    """
+
+    def __init__(
+        self,
+        python_list: PythonList | None = None,
+        versions: tuple[str, ...] = (),
+        may_fetch: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.list = python_list or PythonList()
+        self.is_fetched: Callable[[str], bool] = lambda _: False
+        self._versions = versions
+        self._may_fetch = may_fetch
+        self._clock = clock
+        self._paused_until = -math.inf
+        self._hosts = ""
+
+    def offered(self) -> tuple[str, ...]:
+        if not self._may_fetch():
+            return ()
+        if not self.problem():
+            return self._versions
+        return tuple(version for version in self._versions if self.is_fetched(version))
+
+    def pause(self, hosts: Sequence[str]) -> None:
+        self._hosts, self._paused_until = ", ".join(hosts), self._clock() + _PAUSE_SECONDS
+
+    def problem(self) -> str:
+        """Why Pythons are not fetched now; empty if they are, or if the owner does not want it."""
+        left_seconds = self._paused_until - self._clock()
+        if left_seconds <= 0 or not self._may_fetch():
+            return ""
+        return (
+            f"Pythons cannot be fetched: {self._hosts} did not answer."
+            f" Other versions are offered again in {show_seconds(left_seconds)}."
+        )
 
 
 class Pythons:
@@ -63,6 +103,7 @@ class Pythons:
         self._settings = settings
         self._locks = locks
         self._source = source
+        source.is_fetched = self._is_fetched
         self._make_room = make_room
         self._own: ChosenPython | None = None
         self._facts: dict[Path, PythonFacts] = {}
@@ -80,26 +121,38 @@ class Pythons:
         own = self._own
         if required is None or suits_python(required, own.facts.version):
             return own
-        versions = self._source.versions if self._source.may_fetch() else ()
+        versions = self._source.offered()
         version = choose_version(versions, required, own.facts.version)
+        if version is None and (problem := self._source.problem()):
+            raise PrepareFailed(EndReason.SANDBOX_FAILED, problem)
         if version is None:
             raise prepare_failed(
                 f"The task requires Python {required}, but the sandbox of this node has"
                 f" Python {own.facts.version}{_fetchable(versions)}. Change `requires-python` or"
                 " choose another node."
             )
-        key = digest(self._source.list.url, version)
+        key = self._key(version)
         async with self._locks.take("python", key):
             path = self._cache.find(_SHARED, key) or await self._fetch(name, version, key, output)
             hold(path)
             return await self._open(name, path, version)
+
+    def _key(self, version: str) -> str:
+        return digest(self._source.list.url, version)
+
+    def _is_fetched(self, version: str) -> bool:
+        return self._cache.find(_SHARED, self._key(version)) is not None
 
     async def _fetch(self, name: str, version: str, key: str, output: Output) -> Path:
         await output("potluck", f"Fetching Python {version} …\n".encode())
         async with staged(self._cache.staging, f"{name}-python") as stage:
             await self._make_room()
             check_room(stage.directory)
-            await self._installer.fetch_python(stage, version, self._source.list, output)
+            try:
+                await self._installer.fetch_python(stage, version, self._source.list, output)
+            except HostsUnreachable as failure:
+                self._source.pause(failure.hosts)
+                raise
             await _keep_only_installation(stage)
             size = await asyncio.to_thread(seal, stage.environment, frozenset())
             check_size(size, self._settings)

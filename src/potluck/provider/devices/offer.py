@@ -23,6 +23,7 @@ from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.provider.announcement import Announce, OfferRefused, RegistrationDone
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.data_directory import load_node_id
+from potluck.provider.dependencies.pythons import PythonSource
 from potluck.provider.detect.report import Detection
 from potluck.provider.measure.measure import measure, measured_before
 from potluck.provider.owner.file import NodeLimits
@@ -63,9 +64,9 @@ class NodeOffer:
         rules: OwnerRules,
         containers: SandboxReport | None = None,
         volumes_bytes: Callable[[], int] = int,
-        pythons: tuple[str, ...] = (),
     ) -> None:
-        self._pythons = pythons
+        self.pythons = PythonSource()
+        self._registered_pythons: tuple[str, ...] = ()
         self._volumes_bytes = volumes_bytes
         self._settings = settings
         self._devices = {device.uuid: device for device in devices}
@@ -102,7 +103,7 @@ class NodeOffer:
         if self.sandbox.driver == "none" or not self._rules.limits.fetches_pythons:
             return ()
         own = platform.python_version()
-        return tuple(version for version in self._pythons if version != own)
+        return tuple(version for version in self.pythons.offered() if version != own)
 
     def registered(self, node_id: NodeId) -> RegistrationDone:
         described = self.describe()
@@ -125,6 +126,7 @@ class NodeOffer:
     def registration(self) -> RegisterNode:
         description = self.describe()
         self._disk_bytes, self._terms = description.disk_bytes, self._rules.all_offered()
+        self._registered_pythons = description.more_pythons
         return RegisterNode(
             description,
             load_node_id(self._settings.data_directory, self._settings.url),
@@ -142,6 +144,10 @@ class NodeOffer:
     def has_other_terms(self) -> bool:
         """Whether the month has so much less or more network left that it should be registered."""
         return self._rules.all_offered() != self._terms
+
+    def has_other_pythons(self) -> bool:
+        """Whether Pythons can no longer be fetched, or can again."""
+        return self._offered_pythons() != self._registered_pythons
 
     def _offered_disk(self) -> "OfferedDisk":
         free_bytes = free_disk_bytes(self._settings.data_directory) + self.held_bytes()
@@ -181,11 +187,11 @@ async def offer_forever(
 
 
 async def watch_offer(offer: NodeOffer) -> None:
-    """Registers again when the free space of the disk, or what the month has left of network, has
-    changed: the limits of all tasks together never exceed it."""
+    """Registers again when the free space of the disk, what the month has left of network, or the
+    Pythons that can be fetched have changed: tasks together never exceed what is offered."""
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
-        if offer.has_other_disk() or offer.has_other_terms():
+        if offer.has_other_disk() or offer.has_other_terms() or offer.has_other_pythons():
             offer.change_counter.change()
 
 

@@ -72,6 +72,7 @@ def make_sandbox_switch(
         await office.bench.use(runner_of(workshop))
         office.offer.sandbox, office.offer.containers = workshop.report, workshop.containers
         office.offer.held_bytes = workshop.driver.held_bytes
+        office.offer.pythons = workshop.pythons
         office.offer.change_counter.change()
         await office.offer.change_counter.until_known()
         return True

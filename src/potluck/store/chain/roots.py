@@ -22,6 +22,7 @@ class StoredRoot(Struct, frozen=True):
     total_units: int
     statement: bytes
     state: RootState
+    is_partial: bool = False  # rewards were left for the next root
 
     @property
     def for_decision(self) -> LedgerRoot:
@@ -152,6 +153,7 @@ def _root(row: Mapping[str, Any] | None) -> StoredRoot | None:
         int(row["total_units"]),
         row["statement"],
         RootState(row["state"]),
+        row["is_partial"],
     )
 
 

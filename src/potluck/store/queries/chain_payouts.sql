@@ -78,9 +78,9 @@ GROUP BY accounts.address ORDER BY accounts.address COLLATE "C"
 
 -- name: add_root
 INSERT INTO chain_roots (chain_id, contract, number, epoch, root, total_units, statement, state,
-    accepted_at)
+    is_partial, accepted_at)
 VALUES (:key.chain_id, :key.contract, :root.number, :root.epoch, :root.root, :root.total_units,
-    :root.statement, :root.state, CASE WHEN :root.state = 'accepted' THEN now() END)
+    :root.statement, :root.state, :root.is_partial, CASE WHEN :root.state = 'accepted' THEN now() END)
 
 -- name: close_open_roots
 -- The contract is beyond them; what they assigned is in later roots, whose amounts are cumulative.
@@ -95,7 +95,7 @@ INSERT INTO chain_roots (chain_id, contract, number, root, total_units, statemen
 VALUES (:key.chain_id, :key.contract, :root.number, :root.root, :root.total_units, :root.statement,
     'accepted', now())
 ON CONFLICT (chain_id, contract, number) DO UPDATE SET epoch = NULL, root = excluded.root,
-    total_units = excluded.total_units, statement = excluded.statement
+    total_units = excluded.total_units, statement = excluded.statement, is_partial = false
 
 -- name: move_root
 UPDATE chain_roots SET state = :state,

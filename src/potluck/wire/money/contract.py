@@ -72,3 +72,4 @@ class EpochRoot(Struct, frozen=True):
     transaction_kind: TransactionKind | None = None
     transaction_state: TransactionState | None = None
     transaction_hash: str | None = None
+    is_partial: bool = False  # it is full: the rewards of other accounts are in the next root

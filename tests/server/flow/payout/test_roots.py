@@ -144,6 +144,7 @@ async def test_a_root_locks_a_bounded_number_of_balances(
         await paying.pay_out()
         async with paying.pool.services.database.transaction() as connection:
             leaves = await roots.list_leaves(connection, key, number)
+            assert (await roots.get(connection, key, number)).is_partial is (number == 1)
         expected = {Wallet("carol").address: carols, Wallet("dora").address: doras}
         assert leaves == {
             address: credit * CREDIT for address, credit in expected.items() if credit is not None

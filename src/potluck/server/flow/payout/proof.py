@@ -86,6 +86,7 @@ def show_root(carried: RootOfEpoch) -> EpochRoot:
         carried.kind,
         carried.transaction_state,
         None if sent is None else f"0x{sent.hex()}",
+        carried.root.is_partial,
     )
 
 

@@ -107,10 +107,11 @@ async def _plan(
     async with services.database.transaction() as connection:
         contract = await scanned.get_contract(connection, chain.key)
         epoch = await roots.get_last_epoch(connection)
-        rewards = await roots.list_unassigned(connection, _MOST_REWARDS)
+        unassigned = await roots.list_unassigned(connection, _MOST_REWARDS + 1)
         micro = await roots.list_leaves(connection, chain.key, number - 1)
     if contract is None or epoch is None:
         return
+    rewards, left_over = unassigned[:_MOST_REWARDS], unassigned[_MOST_REWARDS:]
     for reward in rewards:
         micro[reward.address] = micro.get(reward.address, 0) + reward.amount_micro
     leaves = make_leaves(contract.token, contract.rate, micro)
@@ -119,7 +120,8 @@ async def _plan(
     tree = await asyncio.to_thread(MerkleTree, leaves)
     total = sum(leaf.cumulative for leaf in leaves)
     root = StoredRoot(
-        number, epoch.number, tree.root, total, epoch.statement_sha256, RootState.PLANNED
+        *(number, epoch.number, tree.root, total, epoch.statement_sha256, RootState.PLANNED),
+        is_partial=bool(left_over),
     )
     async with services.database.transaction() as connection:
         if not await leader.is_current(connection, leadership):
