@@ -74,9 +74,15 @@ FILTERS = [
     TaskFilter(name="eval-3.py", states=(TaskState.SUCCEEDED, TaskState.QUEUED)),
     TaskFilter(name="nothing.py"),
 ]
+SEARCHES = [
+    TaskFilter(find="RAIN"),
+    TaskFilter(find="-3.", states=(TaskState.SUCCEEDED, TaskState.QUEUED)),
+    TaskFilter(find="nothing"),
+    TaskFilter(find="%"),
+]
 
 
-@pytest.mark.parametrize("task_filter", FILTERS, ids=str)
+@pytest.mark.parametrize("task_filter", [*FILTERS, *SEARCHES], ids=str)
 @pytest.mark.parametrize("account_id", [MINE, OTHERS])
 async def test_pages_show_all_that_fits_once_newest_first(
     connection: asyncpg.Connection, task_filter: TaskFilter, account_id: AccountId
@@ -86,11 +92,12 @@ async def test_pages_show_all_that_fits_once_newest_first(
     )
     fitting = [row["id"] for row in rows if fits(row, account_id, task_filter)]
     shown_ids: list[TaskId] = []
-    while page := await task_list.page(
-        connection, account_id, task_filter, shown_ids[-1] if shown_ids else None, 400
-    ):
-        shown_ids += page
-        if len(shown_ids) >= 1200:
+    before = None
+    while len(shown_ids) < 1200:
+        page = await task_list.page(connection, account_id, task_filter, before, 400)
+        shown_ids += page.ids
+        before = page.next_id
+        if before is None:
             break
     assert shown_ids == fitting[: len(shown_ids)]
     assert len(shown_ids) == min(len(fitting), 1200)
@@ -104,13 +111,48 @@ async def test_times_are_bounds_on_ids(connection: asyncpg.Connection) -> None:
     queued = (TaskState.QUEUED,)
     task_filter = TaskFilter(queued, since=middle, until=later)
     page = await task_list.page(connection, MINE, task_filter, None, 5)
-    assert page == [row["id"] for row in rows[::-1][:5]]
+    assert page.ids == [row["id"] for row in rows[::-1][:5]]
     empty_filter = TaskFilter(queued, since=later)
-    assert await task_list.page(connection, MINE, empty_filter, None, 5) == []
+    assert (await task_list.page(connection, MINE, empty_filter, None, 5)).ids == []
     empty_filter = TaskFilter(queued, until=middle)
-    assert await task_list.page(connection, MINE, empty_filter, None, 5) == []
+    assert (await task_list.page(connection, MINE, empty_filter, None, 5)).ids == []
     for year in (1, 9999):
         assert is_id(first_id_at("task", datetime(year, 1, 1, tzinfo=UTC)), "task")
+
+
+async def test_a_page_of_a_search_compares_a_bounded_number_of_names(
+    connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_list, "MOST_COMPARED", 50)
+    newest = await task_list.page(connection, MINE, TaskFilter(), None, 50)
+    page = await task_list.page(connection, MINE, TaskFilter(find="nothing"), None, 5)
+    assert page == task_list.IdPage([], newest.ids[-1])
+    full = await task_list.page(connection, MINE, TaskFilter(find="."), None, 5)
+    assert full == task_list.IdPage(newest.ids[:5], newest.ids[4])
+
+
+async def test_a_search_reads_the_index_and_no_more_than_it_compares(
+    analysed: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_list, "MOST_COMPARED", 50)
+    bounds = task_list._bounds(MINE, TaskFilter(find="nothing"), None, 50)
+    sql, *values = load("listing").newest_like(**bounds, part="nothing", most_found=5)
+    plan_text = await analysed.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *values)
+    plan = json.loads(plan_text)[0]["Plan"]
+    scans = [node for node in walk(plan) if node.get("Relation Name") == "tasks"]
+    assert [node.get("Index Name") for node in scans] == [INDEXES["newest_by_state"]], plan
+    assert all(node["Actual Rows"] <= 50 for node in scans), plan
+
+
+async def test_counts_of_a_search_are_those_of_its_pages(
+    connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_list, "MOST_COMPARED", TASKS)
+    rows = await connection.fetch("SELECT id, account_id, state, name, kind FROM tasks")
+    search = TaskFilter(find="train", kind="script")
+    counts = await task_list.count(connection, MINE, search, 10_000)
+    fitting = [row["state"] for row in rows if fits(row, MINE, search)]
+    assert counts == {state: fitting.count(state) for state in TaskState}
 
 
 MODES = ("force_generic_plan", "force_custom_plan")
@@ -165,6 +207,7 @@ def fits(row: asyncpg.Record, account_id: AccountId, task_filter: TaskFilter) ->
         row["account_id"] == account_id
         and (not task_filter.states or row["state"] in task_filter.states)
         and task_filter.name in (None, row["name"])
+        and (task_filter.find or "").lower() in row["name"].lower()
         and task_filter.kind in (None, row["kind"])
     )
 

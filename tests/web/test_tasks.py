@@ -86,6 +86,28 @@ def test_options_of_the_table_reach_the_task_and_mistakes_stand_at_their_fields(
     api.post(f"/v1/tasks/{task_id}/cancel", {})
 
 
+def test_a_search_finds_parts_of_names(dashboard: DashboardPage, server: ServerProcess) -> None:
+    page = dashboard.page
+    dashboard.sign_in("searches")
+    assert dashboard.wallet is not None
+    api = server.client(server.sign_in(dashboard.wallet.wallet))
+    for name in ("train-resnet.py", "eval-resnet.py", "train-bert.py"):
+        api.submit("print()", name=name, requirements={"device_memory_bytes": 2**49})
+    dashboard.open("/tasks")
+    search = page.get_by_label("Search by name")
+    search.fill("RESNET")
+    search.press("Enter")
+    expect(page.get_by_role("link", name="train-bert.py")).to_be_hidden()
+    expect(page.get_by_role("link", name="resnet.py")).to_have_count(2)
+    expect(page.get_by_role("button", name="queued 2")).to_be_visible()
+    dashboard.press("Cancel all …")
+    expect(page.get_by_role("dialog", name="Cancel 2 tasks")).to_be_visible()
+    dashboard.press("Back")
+    search.fill("nowhere")
+    search.press("Enter")
+    expect(page.get_by_text("No task has “nowhere” in its name.")).to_be_visible()
+
+
 def test_the_list_filters_by_state_in_its_address_and_cancels_with_a_preview(
     dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess
 ) -> None:

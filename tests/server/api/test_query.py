@@ -16,7 +16,7 @@ def test_invalid_query_parameters_are_named(server: ServerProcess, query: str) -
     problem = response.json()
     assert (response.status, problem["code"]) == (400, "invalid_input")
     assert f"`{query.split('&')[-1].partition('=')[0]}`" in problem["detail"], problem
-    assert problem["hint"] == "Choose from: cursor, kind, limit, name, since, state, until."
+    assert problem["hint"] == "Choose from: cursor, find, kind, limit, name, since, state, until."
 
 
 @pytest.mark.parametrize("query", ["%FF=1", "%00=1", "=1", "a" * 5_000, "&".join("abcdefgh")])

@@ -120,3 +120,13 @@ def test_a_wrong_preview_is_refused(ann: Api, body: Any) -> None:
 def test_a_wrong_action_is_refused(ann: Api, tasks: Any) -> None:
     response = ann.post(routes.APPLY_ACTION.path, {"action": "cancel", "tasks": tasks})
     assert response["status"] in (400, 404)
+
+
+def test_a_selection_by_a_part_of_the_name_touches_no_other(ann: Api) -> None:
+    ids = submit(ann, "a-b", "B-c", "d")
+    assert [task["id"] for task in ann.get("/v1/tasks?find=b")["tasks"]] == [ids[1], ids[0]]
+    assert ann.get("/v1/tasks/counts?find=b")["counts"]["queued"] == 2
+    found = preview(ann, "cancel", find="b")
+    assert {task["id"] for task in found["tasks"]} == set(ids[:2]) and not found["has_more"]
+    both = ann.call("GET", "/v1/tasks?find=b&name=a-b")
+    assert (both.status, both.json()["code"]) == (400, "invalid_input")

@@ -22,7 +22,7 @@ export function filters(search: TaskSearch) {
   const days = DAYS[search.since ?? ""];
   const kind = KINDS.find((each) => each === search.kind);
   return {
-    ...(search.name === undefined ? {} : { name: search.name }),
+    ...(search.name === undefined ? {} : { find: search.name }),
     ...(kind === undefined ? {} : { kind }),
     // A whole hour, so that the same view has the same address for a while.
     ...(days === undefined

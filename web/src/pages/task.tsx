@@ -55,7 +55,7 @@ export function TaskPage() {
       </PageTitle>
       <Timeline task={view} />
       <Outcome task={view} />
-      {view.state === "queued" && !isIdle(view) && <Why taskId={view.id} sentence={view.waiting?.sentence} />}
+      {view.state === "queued" && <Why key={String(isIdle(view))} taskId={view.id} sentence={isIdle(view) ? undefined : view.waiting?.sentence} />}
       <div role="tablist" aria-label="Parts of the task" className="mb-3 flex gap-1 overflow-x-auto border-b border-line">
         {tabs.map(([name, text]) => (
           <button
@@ -169,7 +169,7 @@ function Why({ taskId, sentence }: { taskId: string; sentence: string | undefine
   const { data } = why;
   return (
     <Section title="Why it waits" className="mb-4">
-      <p className="font-medium">{data?.sentence ?? sentence ?? "The scheduler has not looked at it yet."}</p>
+      <p className="font-medium">{data?.sentence ?? sentence ?? (why.isPending ? "One moment …" : "The scheduler has not looked at it yet.")}</p>
       <ProblemNote error={why.error} />
       {data && (
         <div className="mt-2 grid gap-3 text-sm sm:grid-cols-2">
@@ -185,7 +185,7 @@ function Why({ taskId, sentence }: { taskId: string; sentence: string | undefine
               <ul className="list-disc pl-5">{data.refusals.map((each) => <li key={each.code}>{each.sentence}</li>)}</ul>
             </div>
           )}
-          <p className="text-soft sm:col-span-2">
+          <p className="text-soft empty:hidden sm:col-span-2">
             {data.position !== null && `Position ${formatCount(data.position)} in the queue. `}
             {data.estimated_start !== null && <>Expected to start <Ago at={data.estimated_start} />{data.basis && ` (${data.basis})`}.</>}
           </p>

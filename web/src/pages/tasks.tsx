@@ -58,7 +58,7 @@ export function TasksPage() {
             key={search.name ?? ""}
             data-search
             type="search"
-            placeholder="The exact name"
+            placeholder="Part of the name"
             defaultValue={search.name ?? ""}
             onKeyDown={(event) => { if (event.key === "Enter") change({ name: event.currentTarget.value || undefined } as TaskSearch); }}
             onBlur={(event) => {
@@ -97,7 +97,13 @@ export function TasksPage() {
       <ProblemNote error={error} />
       <ProblemNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading rows={8} />}
-      {list.isSuccess && tasks.length === 0 && <NoTasks isFiltered={isFiltered} name={search.name} />}
+      {list.isSuccess && tasks.length === 0 && (
+        <NoTasks
+          isFiltered={isFiltered}
+          name={search.name}
+          older={list.hasNextPage && <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>{list.isFetchingNextPage ? "Searching …" : "Search older tasks"}</Button>}
+        />
+      )}
       {tasks.length > 0 && (
         <VirtualRows
           label="Tasks"
@@ -192,9 +198,10 @@ function Select({ label, value, options, onChange }: { label: string; value: str
   );
 }
 
-function NoTasks({ isFiltered, name }: { isFiltered: boolean; name: string | undefined }) {
+/** A page of a search compares the names of a number of tasks, so that there may be older matches. */
+function NoTasks({ isFiltered, name, older }: { isFiltered: boolean; name: string | undefined; older: React.ReactNode }) {
   if (name !== undefined) {
-    return <Empty title={`No task is named “${name}”.`}>The search is for whole names. Write the name as the list shows it, or clear the filters.</Empty>;
+    return <Empty title={older ? `None of your newest tasks has “${name}” in its name.` : `No task has “${name}” in its name.`} action={older}>Other filters hold too: clear them to search all tasks.</Empty>;
   }
   if (isFiltered) {
     return <Empty title="No tasks match.">Choose other states, or clear the filters.</Empty>;

@@ -247,7 +247,7 @@ async def list_pool_tasks(
     """Lists tasks, newest first, filtered by account, state, kind and submission time. Names,
     arguments, logs, files and results are not shown."""
     first, last = (None if time is None else moment(time) for time in (since, until))
-    filters = TaskFilter(tuple(states or ()), None, of_kind, first, last)
+    filters = TaskFilter(tuple(states or ()), kind=of_kind, since=first, until=last)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
     account_id = None if of_account is None else account_id_of(of_account)

@@ -63,7 +63,9 @@ async def preview_action(
     nothing."""
     chosen = data.selection
     since, until = (None if at is None else moment(at) for at in (chosen.since, chosen.until))
-    selection = TaskFilter(chosen.states, chosen.name, chosen.kind, since, until)
+    selection = TaskFilter(
+        chosen.states, chosen.name, chosen.find or None, chosen.kind, since, until
+    )
     check_filter(selection)
     return await task_actions.preview(services, request.user.id, data.action, selection)
 

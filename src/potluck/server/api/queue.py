@@ -38,6 +38,7 @@ States = Annotated[
     list[TaskState] | None, QueryParameter(name="state", max_items=len(TaskState), required=False)
 ]
 Name = Annotated[str | None, QueryParameter(name="name", max_length=200, required=False)]
+Find = Annotated[str | None, QueryParameter(name="find", max_length=200, required=False)]
 Kind = Annotated[str | None, QueryParameter(name="kind", max_length=200, required=False)]
 AttemptCursor = Annotated[
     int | None, QueryParameter(name="cursor", ge=1, le=2**31 - 1, required=False)
@@ -64,20 +65,21 @@ async def list_tasks(
     cursor: Cursor = None,
     states: States = None,
     task_name: Name = None,
+    find: Find = None,
     task_kind: Kind = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
 ) -> TaskPage:
     """Lists your tasks, newest first, filtered by state, name, kind and submission time."""
-    filters = _filter(states, task_name, task_kind, since, until)
+    filters = _filter(states, task_name, find, task_kind, since, until)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
     async with services.database.statement() as connection:
-        ids = await task_list.page(connection, request.user.id, filters, before, limit)
-        found = await tasks.views(connection, services.vault, ids, request.user.id)
+        page = await task_list.page(connection, request.user.id, filters, before, limit)
+        found = await tasks.views(connection, services.vault, page.ids, request.user.id)
     views = await task_stream.to_task_views(services, request.user.id, found)
-    return TaskPage(views, ids[-1] if len(ids) == limit else None)
+    return TaskPage(views, page.next_id)
 
 
 @AREA.operation(
@@ -93,12 +95,14 @@ async def task_counts(
     request: CallerRequest,
     services: Services,
     task_name: Name = None,
+    find: Find = None,
     task_kind: Kind = None,
     since: Since = None,
     until: Until = None,
 ) -> TaskCounts:
-    """Counts your tasks by state, filtered as in the list."""
-    filters = _filter(None, task_name, task_kind, since, until)
+    """Counts your tasks by state, filtered as in the list. With a part of the name, only the
+    newest tasks of each state and kind are looked at."""
+    filters = _filter(None, task_name, find, task_kind, since, until)
     async with services.database.statement() as connection:
         count = await task_list.count(connection, request.user.id, filters, _COUNTED_TASKS)
     return TaskCounts(count, _COUNTED_TASKS)
@@ -208,12 +212,13 @@ async def list_attempts(
 def _filter(
     states: list[TaskState] | None,
     name: str | None,
+    find: str | None,
     kind: str | None,
     since: datetime | None,
     until: datetime | None,
 ) -> TaskFilter:
     first, last = (None if time is None else moment(time) for time in (since, until))
-    filters = TaskFilter(tuple(states or ()), name, kind, first, last)
+    filters = TaskFilter(tuple(states or ()), name, find or None, kind, first, last)
     check_filter(filters)
     return filters
 
@@ -224,5 +229,9 @@ def check_filter(filters: TaskFilter) -> None:
             f"{filters.kind!r} is not a kind of task.",
             f"Choose from: {', '.join(task_list.KINDS)}.",
         )
-    if "\0" in (filters.name or ""):
+    if filters.name is not None and filters.find is not None:
+        raise InvalidInput(
+            "`name` is the whole name, and `find` a part of it.", "Give one of them."
+        )
+    if "\0" in (filters.name or "") + (filters.find or ""):
         raise InvalidInput("The name contains a NUL character.", "Remove it.")

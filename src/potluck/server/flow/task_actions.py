@@ -5,6 +5,7 @@ nothing happens to a task that the preview did not show.
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.model.error import PotluckError
 from potluck.model.ids import AccountId, TaskId
@@ -43,14 +44,12 @@ async def preview(
     states = [state for state in selection.states or possible if state in possible]
     if not states:
         return ActionPreview(action, [], has_more=False)
-    narrowed = TaskFilter(
-        tuple(states), selection.name, selection.kind, selection.since, selection.until
-    )
+    narrowed = replace(selection, states=tuple(states))
     async with services.database.statement() as connection:
-        ids = await task_list.page(connection, account_id, narrowed, None, MOST_TASKS + 1)
-        rows = await tasks.versions(connection, ids[:MOST_TASKS], account_id)
+        page = await task_list.page(connection, account_id, narrowed, None, MOST_TASKS + 1)
+        rows = await tasks.versions(connection, page.ids[:MOST_TASKS], account_id)
     affected = [AffectedTask(row.id, row.version, row.name, row.state) for row in rows]
-    return ActionPreview(action, affected, has_more=len(ids) > MOST_TASKS)
+    return ActionPreview(action, affected, has_more=page.next_id is not None)
 
 
 async def apply(

@@ -23,6 +23,26 @@ FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
 ) AS newest
 ORDER BY newest.id DESC LIMIT :limit
 
+-- name: newest_like
+-- The names of the newest tasks of these keys are compared: as many as the limit says, whatever is
+-- found. `last_id` is the oldest that was compared.
+WITH compared AS MATERIALIZED (
+    SELECT newest.id, newest.name
+    FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
+        SELECT id, name FROM tasks
+        WHERE account_id || '/' || state || '/' || kind = keys.key
+            AND id COLLATE "POSIX" >= :first_id AND id COLLATE "POSIX" < :before_id
+        ORDER BY id COLLATE "POSIX" DESC LIMIT :limit
+    ) AS newest
+    ORDER BY newest.id COLLATE "POSIX" DESC LIMIT :limit
+)
+SELECT ARRAY(
+        SELECT id FROM compared WHERE position(lower(:part::text) IN lower(name)) > 0
+        ORDER BY id COLLATE "POSIX" DESC LIMIT :most_found
+    ) AS ids,
+    min(id COLLATE "POSIX") AS last_id, count(*) AS compared
+FROM compared
+
 -- name: newest_in_pool
 SELECT newest.id
 FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
@@ -65,4 +85,17 @@ FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
             AND id COLLATE "POSIX" >= :first_id AND id COLLATE "POSIX" < :before_id
         LIMIT :limit
     ) AS found
+) AS counted
+
+-- name: count_like
+-- Of the newest tasks of each key, as many as the limit says.
+SELECT keys.key, counted.tasks
+FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks FROM (
+        SELECT name FROM tasks
+        WHERE account_id || '/' || state || '/' || kind = keys.key
+            AND id COLLATE "POSIX" >= :first_id AND id COLLATE "POSIX" < :before_id
+        ORDER BY id COLLATE "POSIX" DESC LIMIT :limit
+    ) AS found
+    WHERE position(lower(:part::text) IN lower(name)) > 0
 ) AS counted

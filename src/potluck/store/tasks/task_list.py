@@ -4,6 +4,7 @@ A task's id begins with its creation time, so a time is a bound on the id, and t
 is the cursor of the next.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +22,8 @@ _sql = load("listing")
 # All values of the column.
 KINDS = tuple(TaskKind)
 _FIRST, _AFTER_ALL = "task_", "task_~"
+# Tasks whose names one page of a search compares: it takes a few milliseconds.
+MOST_COMPARED = 2_000
 
 
 class TaskFilter(Struct, frozen=True):
@@ -28,6 +31,7 @@ class TaskFilter(Struct, frozen=True):
 
     states: tuple[TaskState, ...] = ()  # one of these
     name: str | None = None
+    find: str | None = None  # a part of the name, in any case
     kind: str | None = None
     since: datetime | None = None  # submitted then or later
     until: datetime | None = None  # submitted before
@@ -41,7 +45,7 @@ async def pool_page(
     limit: int,
 ) -> list[PoolTask]:
     """Tasks of one account or of all, newest first, as admins see them; names are not compared."""
-    query = _query(account_id, replace(selection, name=None), before, limit)
+    query = _query(account_id, replace(selection, name=None, find=None), before, limit)
     ids = [row["id"] for row in await connection.fetch(*query)]
     rows = await connection.fetch(*_sql.pool_tasks(task_ids=ids))
     return [_pool_task(row) for row in rows]
@@ -56,29 +60,74 @@ def _pool_task(row: Any) -> PoolTask:
     )
 
 
+class IdPage(Struct, frozen=True):
+    """Ids, newest first. With a `next_id`, older ones than that may match too."""
+
+    ids: list[TaskId]
+    next_id: TaskId | None = None
+
+
 async def page(
     connection: Connection,
     account_id: AccountId,
     selection: TaskFilter,
     before: TaskId | None,
     limit: int,
-) -> list[TaskId]:
-    """Ids, newest first, of tasks older than `before`."""
+) -> IdPage:
+    """Tasks older than `before`. A page of a search may have fewer than the limit, or none, though
+    older tasks match: it compares the names of a bounded number of tasks."""
+    if selection.find is not None and selection.name is None:
+        return await _search(connection, account_id, selection, before, limit)
     rows = await connection.fetch(*_query(account_id, selection, before, limit))
-    return [TaskId(row["id"]) for row in rows]
+    ids = [TaskId(row["id"]) for row in rows]
+    return IdPage(ids, ids[-1] if len(ids) == limit else None)
+
+
+async def _search(
+    connection: Connection,
+    account_id: AccountId,
+    selection: TaskFilter,
+    before: TaskId | None,
+    limit: int,
+) -> IdPage:
+    bounds = _bounds(account_id, selection, before, MOST_COMPARED)
+    query = _sql.newest_like(**bounds, part=selection.find, most_found=limit)
+    row = await connection.fetchrow(*query)
+    assert row is not None, "the statement has one row"
+    ids = [TaskId(task_id) for task_id in row["ids"]]
+    if len(ids) == limit:
+        return IdPage(ids, ids[-1])
+    return IdPage(ids, row["last_id"] if row["compared"] == MOST_COMPARED else None)
 
 
 async def count(
     connection: Connection, account_id: AccountId, selection: TaskFilter, most: int
 ) -> dict[TaskState, int]:
-    """By state, each at most this number; the states of the selection are left out of account."""
+    """By state, each at most this number; the states of the selection are left out of account.
+
+    With a part of the name, of the newest tasks of each state and kind.
+    """
+    if selection.find is not None and selection.name is None:
+        return await _count_found(connection, account_id, selection)
     query = _sql.count_by_state if selection.name is None else _sql.count_by_name
     selection = replace(selection, states=())
     rows = await connection.fetch(*query(**_bounds(account_id, selection, None, most)))
+    return {state: min(tasks, most) for state, tasks in _sum_by_state(rows).items()}
+
+
+async def _count_found(
+    connection: Connection, account_id: AccountId, selection: TaskFilter
+) -> dict[TaskState, int]:
+    selection = replace(selection, states=())
+    bounds = _bounds(account_id, selection, None, MOST_COMPARED)
+    return _sum_by_state(await connection.fetch(*_sql.count_like(**bounds, part=selection.find)))
+
+
+def _sum_by_state(rows: Iterable[Any]) -> dict[TaskState, int]:
     counts = dict.fromkeys(TaskState, 0)
     for row in rows:
         counts[TaskState(row["key"].split("/")[-2])] += row["tasks"]
-    return {state: min(tasks, most) for state, tasks in counts.items()}
+    return counts
 
 
 def _query(

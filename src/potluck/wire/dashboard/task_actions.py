@@ -25,6 +25,9 @@ class TaskSelection(Struct, frozen=True, forbid_unknown_fields=True):
 
     states: Annotated[tuple[TaskState, ...], Meta(max_length=len(TaskState))] = ()
     name: Annotated[str, Meta(max_length=200, pattern=PRINTABLE)] | None = None
+    find: Annotated[str, Meta(max_length=200, pattern=PRINTABLE)] | None = (
+        None  # a part of the name
+    )
     kind: TaskKind | None = None
     since: datetime | None = None
     until: datetime | None = None

@@ -25,6 +25,7 @@ from potluck.wire.own_machines import NodeExplanation
 from tests.server.flow.leader import leading
 from tests.server.flow.pool import Pool, done
 from tests.server.flow.schedule.arrays import failed, give, succeeded
+from tests.server.flow.submit.test_streams import open_stream
 
 
 async def explained(pool: Pool, task_id: TaskId) -> Explanation:
@@ -254,3 +255,15 @@ async def test_without_a_leader_the_answer_about_a_node_says_so(pool: Pool) -> N
     node = await pool.offer()
     explanation = await explain_node(pool.services, pool.bob, node.node_id)
     assert "is not answering" in explanation.sentence and explanation.at is None
+
+
+async def test_a_call_stream_between_its_calls_waits_for_calls(pool: Pool) -> None:
+    await pool.offer()
+    task = await open_stream(pool, b"0", b"1")
+    await pool.sql("UPDATE tasks SET pending = '{}', items_succeeded = 2")
+    explanation = await explained(pool, task.id)
+    assert explanation.sentence == (
+        "It waits for calls: its 2 calls have ended. Until the next one it has no node and costs"
+        " nothing."
+    )
+    assert (explanation.nodes, explanation.changes) == (0, [])

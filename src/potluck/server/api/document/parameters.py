@@ -26,6 +26,8 @@ _SAID = {
     "min_reliability": "The minimum share of its node's attempts that were not lost.",
     "mine": "Only your own machines.",
     "model": "A pattern, such as `RTX 40*|A100`; case does not matter.",
+    "find": "Only with this part in the name, in upper or lower case. Such a page can have fewer"
+    " tasks than the limit, or none, and still have a `next_cursor`.",
     "name": "Only this exact name.",
     "offset": "The number of log pieces that you already have; negative: from the end.",
     "since": "From this time on (RFC 3339, with an offset).",

@@ -44,6 +44,8 @@ async def explain(
 
 
 async def _explain(services: Services, task_id: TaskId, task: TaskView) -> Explanation:
+    if _is_idle(task):
+        return Explanation(task.id, task.state, _idle_sentence(task), nodes=0)
     if not _is_in_queue(task):
         return Explanation(task.id, task.state, _sentence(task), nodes=0)
     encoded = await leader_rpc.ask(services, task_id)
@@ -53,6 +55,19 @@ async def _explain(services: Services, task_id: TaskId, task: TaskView) -> Expla
     reason = task.waiting.sentence if task.waiting is not None else "It waits for a device."
     sentence = f"{reason} The scheduler is not answering; try again in a moment."
     return Explanation(task.id, task.state, sentence, nodes=0)
+
+
+def _is_idle(task: TaskView) -> bool:
+    """A call stream between its calls: no node has it, and it is not in the queue."""
+    is_queued_stream = task.is_stream and task.state is TaskState.QUEUED
+    return is_queued_stream and task.items is not None and task.items.pending == 0
+
+
+def _idle_sentence(task: TaskView) -> str:
+    assert task.items is not None, "a stream has items"
+    total = task.items.total
+    done = "its call has" if total == 1 else f"its {total:,} calls have"
+    return f"It waits for calls: {done} ended. Until the next one it has no node and costs nothing."
 
 
 def _is_in_queue(task: TaskView) -> bool:
