@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import potluck
 from potluck.consumer import Potluck
 from potluck.consumer.functions import collector
-from potluck.consumer.functions.dispatch import Fetches, UploadedFunction
+from potluck.consumer.functions.dispatch import Fetches, UploadedFunction, get_dispatch
 from potluck.consumer.functions.sender import Submission, SubmitQueue
 from potluck.model.blob import BlobRef, Value
 from potluck.model.error import (
@@ -33,7 +33,9 @@ from potluck.wire.codec import decode_json, encode_packed
 from potluck.wire.consumer import NodeList
 from potluck.wire.files import Upload
 from potluck.wire.results import (
+    AppendItems,
     AskResults,
+    ItemsAppended,
     ResultPiece,
     Results,
     SubmitTasks,
@@ -453,6 +455,55 @@ class SlowAnswers(FakeServer):
         count = len(decode_json(self.requests[-1].body, SubmitTasks).tasks)
         threading.Event().wait(0.5)
         return _taken(*[TASK_ID] * count)
+
+
+class HeldResults(FakeServer):
+    """Takes calls of a stream at once, and tells their results when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_tell = threading.Event()
+        self.appended: list[int] = []  # by request
+
+    def _next_scene(self, path: str) -> Scene:
+        if path == f"/v1/tasks/{TASK_ID}/items":
+            body = decode_json(self.requests[-1].body, AppendItems)
+            self.appended.append(len(item_file.unpack(body.inputs, 100)))
+            return says(ItemsAppended(body.start + self.appended[-1]), 201)
+        if path != RESULTS:
+            return super()._next_scene(path)
+        if self.appended:
+            self.may_tell.wait(30)
+        (wanted,) = decode_json(self.requests[-1].body, AskResults).tasks
+        count = 1 + sum(self.appended) - wanted.behind
+        data = item_file.pack([plain_values.encode(7)] * count)
+        pieces = [ResultPiece(wanted.behind, wanted.behind + count, Value(data))] if count else []
+        result = TaskResult(TASK_ID, TaskState.RUNNING, wanted.behind + count, pieces)
+        return _results(*[result] if count else [])
+
+
+def test_a_call_waits_for_the_results_of_quick_calls_and_shares_the_next_request(
+    client: Potluck,
+) -> None:
+    server = HeldResults()
+    with server.running(), Potluck(server.url, "secret", client.transport.patience) as other:
+        server.plays("/v1/nodes", says(NodeList([])))
+        server.plays("/v1/tasks", says(a_task(id=TASK_ID), 201))
+        function = potluck.task(add).using(client=other)
+        assert function.submit(1).result(10) == 7
+        sender = get_dispatch(other).calls
+        (channel,) = sender._channels.values()
+        assert channel.stream is not None
+        turnaround = channel.stream._turnaround
+        turnaround._seconds = turnaround._request_seconds = 30.0
+        with sender._turn:  # so that both go in one request
+            futures = [function.submit(2), function.submit(3)]
+        await_true(lambda: server.appended, "they are under way")
+        futures.append(function.submit(4))
+        assert not sender.flush(0.2), "it is held back"
+        server.may_tell.set()
+        assert [future.result(10) for future in futures] == [7, 7, 7]
+        assert server.appended == [2, 1]
 
 
 class SlowResults(FakeServer):

@@ -1,7 +1,7 @@
 """The thread that sends calls of functions, each to the stream of its function and options.
 
-It sends what has gathered while its last request was under way; the first request opens a stream,
-the next ones append. An append names the index of its first item, so it can be repeated safely. A
+It sends what has gathered while its last request was under way, or while quick calls were
+(`turnaround.py`); the first request opens a stream, the next ones append. An append names the index of its first item, so it can be repeated safely. A
 stream that is full, old or closed is followed by another.
 """
 
@@ -145,6 +145,8 @@ class CallSender:
         with self._turn:
             self._turn.wait_for(lambda: self._waiting or self._is_closed)
         self._let_others_add()
+        if self._hold_back():
+            self._let_others_add()
         with self._turn:
             calls = list(self._waiting)
             self._waiting.clear()
@@ -156,6 +158,32 @@ class CallSender:
             self._sending = len(calls)
             self._turn.notify_all()
             return calls
+
+    def _hold_back(self) -> bool:
+        """Waits for the results of the last request, if that is worth it; returns whether it did."""
+        with self._turn:
+            if not self._waiting:
+                return False
+            channel, stream = self._waiting[0].channel, self._waiting[0].channel.stream
+            if stream is None:
+                return False
+
+            def hold_until() -> float | None:
+                is_one_stream = all(call.channel is channel for call in self._waiting)
+                can_wait = is_one_stream and not self._is_closed
+                return stream.hold_until(len(self._waiting)) if can_wait else None
+
+            until = hold_until()
+            if until is None:
+                return False
+            if not self._turn.wait_for(lambda: hold_until() is None, until - time.monotonic()):
+                stream.gave_up_holding()
+            return True
+
+    def send_held_back(self) -> None:
+        """Results have come: what waited for them need not wait any longer."""
+        with self._turn:
+            self._turn.notify_all()
 
     def _let_others_add(self) -> None:
         """Results that arrive together wake many callers: those that are ready to call again share
@@ -193,6 +221,7 @@ class CallSender:
         if stream is not None and stream.has_room(len(calls)):
             start = stream.items
             stream.expect(start, listeners)
+            began = time.monotonic()
             try:
                 self._append(stream, start, inputs)
             except Conflict:
@@ -202,6 +231,7 @@ class CallSender:
                 stream.withdraw(start, len(calls))
                 raise
             else:
+                stream.acknowledged(time.monotonic() - began)
                 stream.items += len(calls)
                 _tell_sent(stream, start, listeners)
                 return

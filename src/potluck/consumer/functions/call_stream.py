@@ -15,6 +15,7 @@ from potluck.consumer.functions.decode_value import ValueDecoder
 from potluck.consumer.functions.failure_text import item_error
 from potluck.consumer.functions.pieces import decode_piece, find_failures
 from potluck.consumer.functions.sender import ResponseHandler
+from potluck.consumer.functions.turnaround import Turnaround
 from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId
 from potluck.model.task import ItemRange, TaskRequest, TaskState
@@ -59,6 +60,7 @@ class CallStream:
         self._opener = opener
         self._since = time.monotonic()
         self._waiting: dict[int, CallListener] = {}
+        self._turnaround = Turnaround()
         self._lock = threading.Lock()
 
     def has_room(self, count: int) -> bool:
@@ -69,10 +71,27 @@ class CallStream:
         """Before the calls are sent: results may come before the answer."""
         with self._lock:
             self._waiting.update(enumerate(listeners, start))
+            last_call = start + len(listeners) - 1
+            self._turnaround.sent(last_call, len(listeners), time.monotonic())
+
+    def acknowledged(self, request_seconds: float) -> None:
+        """The server has taken the calls that were sent last."""
+        with self._lock:
+            self._turnaround.acknowledged(request_seconds)
+
+    def hold_until(self, waiting_count: int) -> float | None:
+        """Until when so many further calls should wait for the results of those sent last."""
+        with self._lock:
+            return self._turnaround.hold_until(waiting_count)
+
+    def gave_up_holding(self) -> None:
+        with self._lock:
+            self._turnaround.gave_up()
 
     def withdraw(self, start: int, count: int) -> None:
         """The calls were not sent, or the server did not take them."""
         with self._lock:
+            self._turnaround.forget(range(start, start + count))
             for item in range(start, start + count):
                 self._waiting.pop(item, None)
 
@@ -80,6 +99,7 @@ class CallStream:
         """Nothing waits for this call any more."""
         with self._lock:
             self._waiting.pop(item, None)
+            self._turnaround.forget((item,))
 
     def receive(self, result: TaskResult) -> None:
         tasks, files = self._dispatch.client.tasks, self._dispatch.client.files
@@ -95,6 +115,7 @@ class CallStream:
             failed = failures.get(piece.start)
             values = decode_piece(piece, result, failed, self._opener, files)
             _pass_on(listeners, values)
+        self._note_ended(result)
         for part in result.cancelled:
             self._cancelled(part)
         if result.state.is_final and not result.has_more:
@@ -105,8 +126,17 @@ class CallStream:
                 else:
                     listener.refused(error)
 
+    def _note_ended(self, result: TaskResult) -> None:
+        """After their callers were woken: these may call again together with those that wait."""
+        now = time.monotonic()
+        with self._lock:
+            for piece in result.pieces:
+                self._turnaround.ended(range(piece.start, piece.end), now)
+        self._dispatch.calls.send_held_back()
+
     def _cancelled(self, items: ItemRange) -> None:
         with self._lock:
+            self._turnaround.forget(range(items.start, items.end))
             gone = [(at, self._waiting.pop(at, None)) for at in range(items.start, items.end)]
         for item, listener in gone:
             if listener is not None:
