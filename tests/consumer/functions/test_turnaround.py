@@ -2,7 +2,7 @@
 
 import pytest
 
-from potluck.consumer.functions.turnaround import Turnaround
+from potluck.consumer.functions.call_stream import Turnaround
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """The thread that sends calls of functions, each to the stream of its function and options.
 
-It sends what has gathered while its last request was under way, or while quick calls were
-(`turnaround.py`); the first request opens a stream, the next ones append. An append names the index of its first item, so it can be repeated safely. A
-stream that is full, old or closed is followed by another.
+It sends what has gathered while its last request was under way, or while quick calls were; the
+first request opens a stream, the next ones append. An append names the index of its first item, so
+it can be repeated safely. A stream that is full, old or closed is followed by another.
 """
 
 import threading
@@ -160,7 +160,7 @@ class CallSender:
             return calls
 
     def _hold_back(self) -> bool:
-        """Waits for the results of the last request, if that is worth it; returns whether it did."""
+        """Waits for the results of the last request, if that is worth it; returns whether so."""
         with self._turn:
             if not self._waiting:
                 return False

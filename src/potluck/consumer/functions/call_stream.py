@@ -6,7 +6,7 @@ keeps its own future. `call_sender.py` sends them.
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -15,7 +15,6 @@ from potluck.consumer.functions.decode_value import ValueDecoder
 from potluck.consumer.functions.failure_text import item_error
 from potluck.consumer.functions.pieces import decode_piece, find_failures
 from potluck.consumer.functions.sender import ResponseHandler
-from potluck.consumer.functions.turnaround import Turnaround
 from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId
 from potluck.model.task import ItemRange, TaskRequest, TaskState
@@ -29,6 +28,11 @@ MOST_CALL_BYTES = 65_536
 # The server closes a stream that is older or longer.
 _MOST_ITEMS = 10_000
 _MOST_SECONDS = 3_000.0
+
+
+# How many times as long as the request itself calls may take from their request to their results.
+_MOST_REQUEST_TIMES = 5.0
+_NEW_SHARE = 0.25  # of the newest measurement in a smoothed one
 
 
 class CallListener(ResponseHandler, Protocol):
@@ -47,6 +51,60 @@ class WaitingCall(Struct, eq=False):
     channel: "CallChannel"
     arguments: bytes
     listener: CallListener
+
+
+class Turnaround:
+    """Whether further calls of a stream should wait for those under way, and share a request with
+    the callers that these wake. Not safe for threads by itself.
+
+    Callers in threads that wait for their results would otherwise divide into groups that follow
+    each other, each with its own requests and commits. Times are those of a monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self._sent_at: dict[int, float] = {}  # by the last call of each request that has no result
+        self._last_call = -1  # of the newest request
+        self._last_count = 0
+        self._request_seconds: float | None = None
+        self._seconds: float | None = None  # None: calls are not held back
+
+    def sent(self, last_call: int, count: int, now: float) -> None:
+        self._sent_at[last_call] = now
+        self._last_call, self._last_count = last_call, count
+
+    def acknowledged(self, seconds: float) -> None:
+        """The newest request was answered after this time."""
+        self._request_seconds = _smoothed(self._request_seconds, seconds)
+
+    def ended(self, calls: Iterable[int], now: float) -> None:
+        """They have their results."""
+        for call in calls:
+            if (sent_at := self._sent_at.pop(call, None)) is not None:
+                self._seconds = _smoothed(self._seconds, now - sent_at)
+
+    def forget(self, calls: Iterable[int]) -> None:
+        """They will have no results, or did not run."""
+        for call in calls:
+            self._sent_at.pop(call, None)
+
+    def gave_up(self) -> None:
+        """What was held back was sent before the results came."""
+        self._seconds = None
+
+    def hold_until(self, waiting_count: int) -> float | None:
+        """Until when so many calls wait for the results of the newest request; None: not at all."""
+        sent_at = self._sent_at.get(self._last_call)
+        if sent_at is None or waiting_count >= self._last_count:
+            return None
+        if self._seconds is None or self._request_seconds is None:
+            return None
+        if self._seconds > _MOST_REQUEST_TIMES * self._request_seconds:
+            return None
+        return sent_at + 2 * self._seconds
+
+
+def _smoothed(before: float | None, new: float) -> float:
+    return new if before is None else before + _NEW_SHARE * (new - before)
 
 
 class CallStream:
