@@ -46,6 +46,9 @@ _TCP_TIMEOUTS = {
     "tcp_keepalives_interval": "3s",
     "tcp_keepalives_count": "3",
 }
+# What is looked up by its key is read by the index, also where a table is small or was never
+# analysed: with the default the planner reads whole tables of up to some hundred pages instead.
+_PLANNING = {"random_page_cost": "1.1"}
 # Statements then have no name, and are sent again each time.
 _NO_STATEMENT_CACHE = {"statement_cache_size": 0}
 # Connections for the leader's row and for health checks.
@@ -97,7 +100,7 @@ class Database:
         """
         connector = DatabaseConnector(url)
         timeouts = _timeouts(idle_transaction_seconds)
-        at_start = {} if is_pooled else timeouts | _TCP_TIMEOUTS
+        at_start = {} if is_pooled else timeouts | _TCP_TIMEOUTS | _PLANNING
         try:
             connections = await asyncpg.create_pool(
                 connect=lambda _, **options: connector.connect(**options),
@@ -112,7 +115,7 @@ class Database:
             )
         except NOT_NOW as error:
             raise unavailable() from error
-        return cls(connections, _local(timeouts) if is_pooled else "", observer)
+        return cls(connections, _local(timeouts | _PLANNING) if is_pooled else "", observer)
 
     async def close(self) -> None:
         try:

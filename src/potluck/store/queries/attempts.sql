@@ -12,8 +12,7 @@ WITH granted AS (
     SELECT id, task_id FROM attempts
     WHERE node_id = :node_id AND finished_at IS NULL AND id <> ALL(:held_ids::text[])
         AND (fetched_at IS NOT NULL OR NOT EXISTS (
-            SELECT FROM (SELECT device_id FROM attempt_devices
-                WHERE attempt_id = attempts.id OFFSET 0) AS share
+            SELECT FROM shares_of(attempts.id) AS share
             JOIN devices ON devices.id = device_id WHERE availability <> 'available'))
         AND EXISTS (
             SELECT FROM nodes JOIN accounts ON accounts.id = account_id
@@ -54,9 +53,7 @@ WITH granted AS (
         (SELECT coalesce(jsonb_agg(jsonb_build_object('device_id', device_id, 'uuid', devices.uuid,
                 'milli', milli, 'memory_bytes', share.memory_bytes)
                 ORDER BY devices.position), '[]')
-            -- From the few shares of the attempt to their devices, whatever the planner believes.
-            FROM (SELECT * FROM attempt_devices WHERE attempt_id = attempts.id OFFSET 0) AS share
-            JOIN devices ON devices.id = device_id) AS devices
+            FROM shares_of(attempts.id) AS share JOIN devices ON devices.id = device_id) AS devices
 )
 SELECT known.*, given.*
 FROM (

@@ -91,8 +91,8 @@ WITH changed AS (
     WHERE nodes.id = given_back.node_id AND (SELECT count(*) FROM node) >= 0
     RETURNING nodes.id
 ), share AS (
-    SELECT device_id, sum(milli) AS milli, sum(attempt_devices.memory_bytes) AS memory_bytes
-    FROM attempt_devices JOIN changed ON changed.id = attempt_id
+    SELECT device_id, sum(milli) AS milli, sum(part.memory_bytes) AS memory_bytes
+    FROM changed CROSS JOIN LATERAL shares_of(changed.id) AS part
     WHERE is_over AND has_share GROUP BY device_id
 ), freed_device AS (
     -- The nodes' row locks cover their devices.

@@ -24,7 +24,8 @@ SELECT id FROM entered
 -- Everything needed before a submission is written: how many tasks may be queued, and with which
 -- priority, by the account's own limits or the defaults; its earlier submissions with these keys;
 -- and the cheapest price of such tasks on any device of their kind, if there is an offer. Lists are in brackets: the planner
--- would see their length, and plan again each time, which is slower.
+-- would see their length, and plan again each time, which is slower. Keys are looked up one by one,
+-- whatever the planner believes: it would read all tasks of the account.
 SELECT address, available_micro, coalesce(max_queued_tasks, :quotas.queued) AS queued,
     coalesce(max_priority, :quotas.priority) AS priority,
     earlier.ids, earlier.hashes, earlier.keys,
@@ -55,11 +56,12 @@ SELECT address, available_micro, coalesce(max_queued_tasks, :quotas.queued) AS q
         ORDER BY place
     ) AS cheapest
 FROM accounts JOIN balances ON account_id = accounts.id, LATERAL (
-    SELECT array_agg(tasks.id) AS ids, array_agg(request_hash) AS hashes,
-        array_agg(idempotency_key) AS keys
-    FROM tasks
-    WHERE tasks.account_id = :account_id
-        AND idempotency_key = ANY((SELECT :idempotency_keys::text[])::text[])
+    SELECT array_agg(task.id) AS ids, array_agg(task.request_hash) AS hashes,
+        array_agg(wanted.key) AS keys
+    FROM unnest((SELECT :idempotency_keys::text[])) AS wanted (key) CROSS JOIN LATERAL (
+        SELECT tasks.id, request_hash FROM tasks
+        WHERE tasks.account_id = :account_id AND idempotency_key = wanted.key OFFSET 0
+    ) AS task
 ) AS earlier
 WHERE accounts.id = :account_id
 
@@ -85,8 +87,8 @@ SELECT EXISTS (
 )
 
 -- name: views
--- Those of the tasks that are the account's.
-SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
+-- Those of the tasks that are the account's; each looked up by its id, whatever the planner believes.
+SELECT tasks.id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
     exit_code, reason, detail, started_at, finished_at, charge_micro, after_ids, waits_for,
     not_before, not_before > now() AS is_put_off,
     start_before, expected_seconds, items, items_succeeded, items_failed, retry_of, is_stream,
@@ -94,8 +96,10 @@ SELECT id, name, kind, state, priority, created_at, updated_at, requirements, li
         AS items_pending,
     (SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM unnest(cancelled) AS part)::integer
         AS items_cancelled
-FROM tasks WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id
-ORDER BY id DESC
+FROM (SELECT DISTINCT id FROM unnest(:task_ids::text[]) AS named (id)) AS wanted
+CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.id = wanted.id OFFSET 0) AS tasks
+WHERE account_id = :account_id
+ORDER BY tasks.id DESC
 
 -- name: failed_on
 -- Of all attempts; only a few rows matter for where a task should not go again.
