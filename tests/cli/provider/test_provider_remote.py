@@ -195,7 +195,7 @@ def test_earnings(user: CommandLine, pool: FakeServer) -> None:
     assert "several" in lines[2]
     assert lines[3] == "1.52 credits for 4 attempts, 1 h 31 min of run time."
     assert lines[4] == (
-        "Used: 2 h 0 min of processor, 1 h 0 min of device, 2 kWh of energy, 1 GiB of files in."
+        "Used: 2 h 0 min of CPU time, 1 h 0 min of device time, 2 kWh of energy, 1 GiB of files in."
     )
     assert "`potluck rewards` counts the time of devices" in lines[5]
     assert user.run("provider", "earnings", "--json").lines()[0]["reward_micro"] == 1_520_000

@@ -61,7 +61,7 @@ def test_the_exception_of_a_function_is_shown(user: CommandLine, server: FakeSer
     assert document["raised"] == "KeyError: 'v'"
 
 
-def test_a_too_long_number_is_reported(user: CommandLine, server: FakeServer) -> None:
+def test_a_number_that_is_too_long_is_reported(user: CommandLine, server: FakeServer) -> None:
     large = 2**20_000
     task = a_task(TaskState.SUCCEEDED, kind="function")
     ended(server, task, plain_values.encode([large]))
@@ -165,12 +165,12 @@ def an_attempt(**used: float) -> AttemptView:
 
 def test_usage_of_an_attempt_as_text() -> None:
     plain = Usage(cpu_seconds=2, memory_peak_bytes=2**20, log_bytes=10)
-    assert show_usage(plain) == "2.0 s of processor, 1 MiB of memory at most, 10 B of log"
+    assert show_usage(plain) == "2.0 s of CPU time, 1 MiB of memory at its peak, 10 B of log"
     rich = replace(
         plain, device_seconds=90, energy_joules=7200, input_bytes=2**30, output_bytes=2048
     )
     assert show_usage(rich) == (
-        "2.0 s of processor, 1 min 30 s of device, 2 Wh of energy, 1 MiB of memory at most,"
+        "2.0 s of CPU time, 1 min 30 s of device time, 2 Wh of energy, 1 MiB of memory at its peak,"
         " 10 B of log, 1 GiB of files in, 2 KiB out"
     )
 

@@ -15,7 +15,7 @@ from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.egress.egress import Egress
 from potluck.provider.egress.serving_socket import leftover_directories
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.driver import Confinement, Driver, RunOutcome
+from potluck.provider.sandbox.driver import Confinement, Driver, RunHooks, RunOutcome
 from potluck.provider.server.throttle import Throttle
 from tests.orphans import orphans_are_let_go
 from tests.provider.dependencies.package_index import LoopbackIndex, loopback_index, wheel
@@ -76,7 +76,7 @@ class PreparationHarness:
             seconds=30.0,
             mounts=environment.mounts,
         )
-        outcome = await self.driver.run(confinement, hear, started)
+        outcome = await self.driver.run(confinement, hear, RunHooks(started))
         return outcome, output.decode()
 
     def staged(self) -> list[Path]:

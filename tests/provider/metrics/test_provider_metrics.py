@@ -14,7 +14,7 @@ from potluck.provider.announcement import Announcement, AttemptFinished, Attempt
 from potluck.provider.metrics.endpoint import serve_metrics
 from potluck.provider.metrics.metrics import ProviderFigures, ProviderMetrics
 from potluck.provider.metrics.sandbox_times import TimedDriver
-from potluck.provider.sandbox.driver import Driver, RunOutcome, make_trial
+from potluck.provider.sandbox.driver import Driver, RunHooks, RunOutcome, make_trial
 from potluck.wire.device_status import DeviceStatus
 from tests.processes import free_port
 
@@ -98,9 +98,9 @@ class _SomeDriver:
         self._starts = starts
         self._reason = reason
 
-    async def run(self, confinement: Any, output: Any, started: Any, *_: Any) -> RunOutcome:
+    async def run(self, confinement: Any, output: Any, hooks: Any) -> RunOutcome:
         if self._starts:
-            await started()
+            await hooks.started()
         return RunOutcome(self._reason, "it ended")
 
 
@@ -124,7 +124,7 @@ async def test_starts_are_timed_by_driver(
 
     driver = cast(Driver, _SomeDriver(starts, reason))
     timed = TimedDriver(driver, "bwrap", "docker", metrics.observe_start)
-    await timed.run(make_trial("a trial"), output, started)
+    await timed.run(make_trial("a trial"), output, RunHooks(started))
     assert heard_event.is_set() == starts
     value = metrics.registry.value
     count = value("potluck_provider_sandbox_start_seconds_count", driver="bwrap")

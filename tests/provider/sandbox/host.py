@@ -27,6 +27,7 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Driver,
     InputFailed,
+    RunHooks,
     RunOutcome,
     StopRequest,
     WorkDirectory,
@@ -188,7 +189,9 @@ async def handle(
         recall.ask(EndReason.RECLAIMED, 0.0)
     run = asyncio.create_task(
         driver.run(
-            confinement, collector.output, collector.on_started, recall=recall, errand=errand
+            confinement,
+            collector.output,
+            RunHooks(collector.on_started, recall=recall, errand=errand),
         )
     )
     if request.hangs:

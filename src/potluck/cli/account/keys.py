@@ -1,5 +1,6 @@
 """`potluck keys`: API keys, for CI and scripts."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -7,8 +8,8 @@ import typer
 
 from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.cli.terminal.table import Cell, TableColumn, show_list, show_table
 from potluck.model.account import ROLE_FOR, SCOPES, Credential, Scope
 from potluck.model.error import InvalidInput
 from potluck.model.units import show_ahead, show_count, show_since
@@ -22,19 +23,20 @@ def list_keys(server: ServerOption = None, json: JsonOption = False) -> None:
     screen = Screen(json)
     with connect(server) as potluck:
         keys = potluck.account.keys()
-    if json:
-        screen.emit({"keys": keys})
-    elif keys:
-        columns = [
-            TableColumn("ID"),
-            TableColumn("NAME", shrinks=True),
-            TableColumn("SCOPES", shrinks=True),
-            TableColumn("USED", is_number=True),
-            TableColumn("ENDS IN", is_number=True),
-        ]
-        show_table(screen.out, columns, [_row(key) for key in keys])
-    else:
-        screen.err.line("You have no keys. Make one with `potluck keys add NAME`.")
+    show_list(
+        screen, "keys", keys, _show, "You have no keys. Make one with `potluck keys add NAME`."
+    )
+
+
+def _show(pane: Pane, keys: Sequence[KeyView]) -> None:
+    columns = [
+        TableColumn("ID"),
+        TableColumn("NAME", shrinks=True),
+        TableColumn("SCOPES", shrinks=True),
+        TableColumn("USED", is_number=True),
+        TableColumn("ENDS IN", is_number=True),
+    ]
+    show_table(pane, columns, [_row(key) for key in keys])
 
 
 def add_key(

@@ -148,7 +148,7 @@ def _show(screen: Screen, report: "BackupReport", path: Path) -> None:
     )
     if report.replaced_blobs:
         screen.err.prose(
-            f"Files that were damaged here, and were copied again: {report.replaced_blobs:,}."
+            f"Files of the backup that were damaged, and were replaced: {report.replaced_blobs:,}."
             " Check the disk.",
             Tone.WAITING,
         )

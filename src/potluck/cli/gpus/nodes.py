@@ -1,12 +1,13 @@
 """`potluck nodes`: the machines in the pool."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from potluck.cli.gpus.device_text import device_name
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
-from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_list, show_table
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
 from potluck.model.node import NodeState
 from potluck.model.units import show_bytes, show_since
@@ -18,15 +19,16 @@ def nodes(server: ServerOption = None, json: JsonOption = False) -> None:
     screen = Screen(json)
     with connect(server) as potluck:
         pool_nodes, url = potluck.resources.nodes(), potluck.url
-    if json:
-        screen.emit({"nodes": pool_nodes})
-    elif pool_nodes:
-        _show(screen.out, pool_nodes)
-    else:
-        screen.err.line(f"The pool is empty. Add a machine with `potluck provide {url}`.")
+    show_list(
+        screen,
+        "nodes",
+        pool_nodes,
+        _show,
+        f"The pool is empty. Add a machine with `potluck provide {url}`.",
+    )
 
 
-def _show(pane: Pane, nodes: list[NodeView]) -> None:
+def _show(pane: Pane, nodes: Sequence[NodeView]) -> None:
     columns = [
         TableColumn("NODE", shrinks=True),
         TableColumn("STATE", wraps=True),

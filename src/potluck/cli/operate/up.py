@@ -1,6 +1,9 @@
 """`potluck up`: the complete platform on this machine, with one command."""
 
+import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +12,8 @@ import typer
 from potluck import __version__
 from potluck.cli.options import DataDirOption, JsonOption
 from potluck.cli.terminal.screen import Screen, Tone
+from potluck.local.data_directory import data_directory, held, resolve_directory
+from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.wire.routes import DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -43,7 +48,6 @@ def up(
 ) -> None:
     """Start a server and a provider here, until Ctrl-C."""
     from potluck.cli.operate.platform import Platform, PlatformPlan
-    from potluck.cli.operate.platform_directory import check_port, lock_directory
     from potluck.local.optional_dependency import check_server_part
 
     screen = Screen(json)
@@ -52,8 +56,8 @@ def up(
     is_unsandboxed = unsafe_no_sandbox or sys.platform != "linux"
     provider_options = _command_line({"--name": name, "--index-url": index_url})
     provider_options += ("--unsafe-no-sandbox",) if is_unsandboxed else ()
-    with lock_directory(data_dir) as directory:
-        check_port(HOST, port)
+    with _lock_directory(data_dir) as directory:
+        _check_port(HOST, port)
         _show_header(screen, directory, is_unsandboxed and not no_provider)
         operator = _find_operator(screen)
         database = {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url}
@@ -67,6 +71,34 @@ def up(
             None if no_provider else provider_options,
         )
         Platform(plan, screen).run()
+
+
+@contextmanager
+def _lock_directory(name: str | None) -> Iterator[Path]:
+    """Locks the named directory, or the default one, and yields it."""
+    directory = data_directory() if name is None else resolve_directory(name)
+    in_use = DataDirectoryInUse(
+        f"Another `potluck up` is running on {directory}.",
+        "Use that one, or give this one another --data-dir DIR and --port PORT.",
+    )
+    with held(directory, in_use, "up.lock"):
+        (directory / "logs").mkdir(exist_ok=True, mode=0o700)
+        yield directory
+
+
+def _check_port(host: str, port: int) -> None:
+    """Raises if the port is not available, before anything is started."""
+    try:
+        socket.create_server((host, port)).close()
+    except PermissionError as error:
+        raise BadSettings(
+            f"You may not listen on port {port}.", "Choose one above 1023 with --port."
+        ) from error
+    except OSError as error:
+        raise PortTaken(
+            f"Port {port} is in use by another program.",
+            f"Choose another with --port, such as --port {port + 1}; 0 takes any free one.",
+        ) from error
 
 
 def _find_operator(screen: Screen) -> "Operator":

@@ -10,7 +10,7 @@ from potluck.cli.account.ensure_signed_in import owner_client
 from potluck.cli.options import JsonOption, ServerOption
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen
-from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_list, show_table
 from potluck.model.units import show_ahead, show_since
 from potluck.wire.identity import NodeKeyView
 
@@ -20,12 +20,13 @@ def list_node_keys(server: ServerOption = None, json: JsonOption = False) -> Non
     screen = Screen(json)
     with owner_client(screen, server) as potluck:
         keys = potluck.account.node_keys()
-    if json:
-        screen.emit({"node_keys": keys})
-    elif keys:
-        _show(screen.out, keys)
-    else:
-        screen.err.line("No machine works for your wallet. Add one: `potluck provide`.")
+    show_list(
+        screen,
+        "node_keys",
+        keys,
+        _show,
+        "No machine works for your wallet. Add one: `potluck provide`.",
+    )
 
 
 def revoke_node_key(

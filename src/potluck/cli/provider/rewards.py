@@ -1,5 +1,6 @@
 """`potluck rewards`: what my machines contributed and earned, and how it is paid."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import islice
@@ -11,7 +12,7 @@ from potluck.cli.account.ensure_signed_in import owner_client
 from potluck.cli.options import JsonOption, ServerOption
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
-from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_list, show_table
 from potluck.model.credit import RewardsTo
 from potluck.model.units import parse_moment, show_amount, show_count, show_credits, show_seconds
 from potluck.wire.money.rewards import (
@@ -78,14 +79,13 @@ def own_epochs(
     screen = Screen(json)
     with owner_client(screen, server) as potluck:
         epochs = list(islice(potluck.rewards.epochs(), limit))
-    if json:
-        screen.emit({"epochs": epochs})
-    elif epochs:
-        columns = [TableColumn("EPOCH", is_number=True), TableColumn("ENDED")]
-        columns += [_number(title) for title in ("EARNED", "FEE", "SET ASIDE", "IN ALL")]
-        show_table(screen.out, columns, [_epoch_cells(epoch) for epoch in epochs])
-    else:
-        screen.err.line("No epoch with earnings has been closed yet.")
+    show_list(screen, "epochs", epochs, _show_epochs, "No epoch with earnings has been closed yet.")
+
+
+def _show_epochs(pane: Pane, epochs: Sequence[OwnEpoch]) -> None:
+    columns = [TableColumn("EPOCH", is_number=True), TableColumn("ENDED")]
+    columns += [_number(title) for title in ("EARNED", "FEE", "SET ASIDE", "IN ALL")]
+    show_table(pane, columns, [_epoch_cells(epoch) for epoch in epochs])
 
 
 def own_payouts(
@@ -95,14 +95,13 @@ def own_payouts(
     screen = Screen(json)
     with owner_client(screen, server) as potluck:
         payouts = list(islice(potluck.rewards.payouts(), limit))
-    if json:
-        screen.emit({"payouts": payouts})
-    elif payouts:
-        columns = [TableColumn("RECORDED"), _number("CREDITS"), TableColumn("ID", shrinks=True)]
-        columns.append(TableColumn("REFERENCE", shrinks=True))
-        show_table(screen.out, columns, [_payout_cells(payout) for payout in payouts])
-    else:
-        screen.err.line("Nothing has been paid yet.")
+    show_list(screen, "payouts", payouts, _show_payouts, "Nothing has been paid yet.")
+
+
+def _show_payouts(pane: Pane, payouts: Sequence[PayoutView]) -> None:
+    columns = [TableColumn("RECORDED"), _number("CREDITS"), TableColumn("ID", shrinks=True)]
+    columns.append(TableColumn("REFERENCE", shrinks=True))
+    show_table(pane, columns, [_payout_cells(payout) for payout in payouts])
 
 
 def _show_waterfall(pane: Pane, report: Rewards) -> None:

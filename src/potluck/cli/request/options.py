@@ -20,8 +20,7 @@ from potluck.cli.request.inputs import (
     stub_secrets,
     upload_inputs,
 )
-from potluck.cli.request.packages import add_packages
-from potluck.cli.request.task_kind import STDIN, KindOptions, build_spec
+from potluck.cli.request.task_kind import STDIN, KindOptions, add_packages, build_spec
 from potluck.cli.tasks.resolve_task import resolve_task_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.local.request_builder import build_request, is_for_own_nodes

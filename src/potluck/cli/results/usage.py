@@ -9,9 +9,9 @@ def show_usage(usage: Usage) -> str:
     """Leaves out what the devices did not report."""
     return ", ".join(
         [
-            f"{show_seconds(usage.cpu_seconds)} of processor",
+            f"{show_seconds(usage.cpu_seconds)} of CPU time",
             *_of_devices(usage),
-            f"{show_bytes(usage.memory_peak_bytes)} of memory at most",
+            f"{show_bytes(usage.memory_peak_bytes)} of memory at its peak",
             f"{show_bytes(usage.log_bytes)} of log",
             *_of_files(usage),
         ]
@@ -20,7 +20,7 @@ def show_usage(usage: Usage) -> str:
 
 def show_total_usage(used: UsedInAll) -> str:
     """The total of many attempts on a machine, for its owner."""
-    parts = [f"{show_seconds(used.cpu_seconds)} of processor", *_of_devices(used), *_of_files(used)]
+    parts = [f"{show_seconds(used.cpu_seconds)} of CPU time", *_of_devices(used), *_of_files(used)]
     return ", ".join(parts)
 
 
@@ -39,7 +39,7 @@ def show_energy(joules: float) -> str:
 
 
 def _of_devices(usage: Usage | UsedInAll) -> list[str]:
-    busy = [f"{show_seconds(usage.device_seconds)} of device"] if usage.device_seconds else []
+    busy = [f"{show_seconds(usage.device_seconds)} of device time"] if usage.device_seconds else []
     joules = usage.energy_joules
     return busy if joules is None else [*busy, f"{show_energy(joules)} of energy"]
 

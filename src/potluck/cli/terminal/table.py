@@ -4,13 +4,13 @@ Widths are in terminal cells: a Chinese character or an emoji takes two. Text mu
 `screen.printable` first, which removes characters of ambiguous width.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from potluck.cli.terminal.screen import COLOURS, Pane, Tone, printable
+from potluck.cli.terminal.screen import COLOURS, Pane, Screen, Tone, printable
 
 ELLIPSIS = "…"
 RICH_STYLES = {
@@ -21,6 +21,7 @@ RICH_STYLES = {
 }
 GAP = 2
 _LEAST_WIDTH = 6
+V = TypeVar("V")
 
 
 def width(text: str) -> int:
@@ -70,6 +71,22 @@ def show_table(pane: Pane, columns: Columns, rows: Rows) -> None:
         _show_rich(pane, *fit_columns(columns, rows, pane.width))
     else:
         _show_plain(pane, columns, rows)
+
+
+def show_list(
+    screen: Screen,
+    name: str,
+    values: Sequence[V],
+    show: Callable[[Pane, Sequence[V]], None],
+    none: str,
+) -> None:
+    """With --json the values under their name; else a table, or a sentence if there are none."""
+    if screen.json:
+        screen.emit({name: values})
+    elif values:
+        show(screen.out, values)
+    else:
+        screen.err.line(none)
 
 
 def fit_columns(columns: Columns, rows: Rows, room: int) -> tuple[Columns, Rows]:

@@ -9,8 +9,8 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.live_line import report_progress, resumable_transfer
-from potluck.cli.terminal.screen import Screen, Tone, printable
-from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
+from potluck.cli.terminal.table import Cell, TableColumn, show_list, show_table
 from potluck.model.blob import SHORT_VERSION, check_volume_name
 from potluck.model.error import InvalidInput
 from potluck.model.units import parse_seconds, show_age, show_bytes, show_count, show_seconds
@@ -60,23 +60,28 @@ def list_volumes(server: ServerOption = None, json: JsonOption = False) -> None:
     screen = Screen(json)
     with connect(server) as potluck:
         volumes = potluck.volumes.list()
-    if json:
-        screen.emit({"volumes": volumes})
-    elif volumes:
-        columns = [
-            TableColumn("NAME", shrinks=True),
-            TableColumn("VERSION"),
-            TableColumn("FILES", is_number=True),
-            TableColumn("SIZE", is_number=True),
-            TableColumn("VERSIONS", is_number=True),
-            TableColumn("STORED", is_number=True),
-            TableColumn("PUT", is_number=True),
-            TableColumn("SHARED", shrinks=True),
-        ]
-        now = datetime.now(UTC)
-        show_table(screen.out, columns, [_row(volume, now) for volume in volumes])
-    else:
-        screen.err.line("You have no volumes. Make one with `potluck volume put NAME DIR`.")
+    show_list(
+        screen,
+        "volumes",
+        volumes,
+        _show_volumes,
+        "You have no volumes. Make one with `potluck volume put NAME DIR`.",
+    )
+
+
+def _show_volumes(pane: Pane, volumes: Sequence[VolumeView]) -> None:
+    columns = [
+        TableColumn("NAME", shrinks=True),
+        TableColumn("VERSION"),
+        TableColumn("FILES", is_number=True),
+        TableColumn("SIZE", is_number=True),
+        TableColumn("VERSIONS", is_number=True),
+        TableColumn("STORED", is_number=True),
+        TableColumn("PUT", is_number=True),
+        TableColumn("SHARED", shrinks=True),
+    ]
+    now = datetime.now(UTC)
+    show_table(pane, columns, [_row(volume, now) for volume in volumes])
 
 
 def _row(volume: VolumeView, now: datetime) -> list[Cell]:

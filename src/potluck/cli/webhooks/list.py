@@ -1,11 +1,12 @@
 """`potluck webhooks` and `potluck webhooks show`."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
-from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_list, show_table
 from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
 from potluck.model.units import show_age, show_ahead, show_count, show_since
 from potluck.model.webhook import PauseReason
@@ -23,21 +24,26 @@ def list_webhooks(server: ServerOption = None, json: JsonOption = False) -> None
     screen = Screen(json)
     with connect(server) as potluck:
         webhooks = potluck.webhooks.list()
-    if json:
-        screen.emit({"webhooks": webhooks})
-    elif webhooks:
-        columns = [
-            TableColumn("ID"),
-            TableColumn("NAME", shrinks=True),
-            TableColumn("URL", shrinks=True),
-            TableColumn("EVENTS", shrinks=True),
-            TableColumn("STATE", shrinks=True),
-            TableColumn("WAITING", is_number=True),
-        ]
-        rows = [_row(webhook, screen.out.is_terminal) for webhook in webhooks]
-        show_table(screen.out, columns, rows)
-    else:
-        screen.err.line("You have no webhooks. Add one with `potluck webhooks add URL`.")
+    show_list(
+        screen,
+        "webhooks",
+        webhooks,
+        _show,
+        "You have no webhooks. Add one with `potluck webhooks add URL`.",
+    )
+
+
+def _show(pane: Pane, webhooks: Sequence[WebhookView]) -> None:
+    columns = [
+        TableColumn("ID"),
+        TableColumn("NAME", shrinks=True),
+        TableColumn("URL", shrinks=True),
+        TableColumn("EVENTS", shrinks=True),
+        TableColumn("STATE", shrinks=True),
+        TableColumn("WAITING", is_number=True),
+    ]
+    rows = [_row(webhook, pane.is_terminal) for webhook in webhooks]
+    show_table(pane, columns, rows)
 
 
 def show_webhook(

@@ -39,6 +39,7 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Driver,
     InputFailed,
+    RunHooks,
     RunOutcome,
     RunView,
     Started,
@@ -162,10 +163,7 @@ class RangeRun:
             return await driver.run(
                 self._command(scope),
                 self._log.write,
-                self._started,
-                self,
-                self._recall,
-                self._porter,
+                RunHooks(self._started, self, self._recall, self._porter),
             )
 
     async def _alone(self, driver: Driver) -> RunOutcome:
@@ -182,9 +180,7 @@ class RangeRun:
                 environment={**shared.environment, **inputs.environment, "POTLUCK_ITEM": str(item)},
             ),
             self._log.write,
-            self._started,
-            recall=self._recall,
-            errand=self._porter,
+            RunHooks(self._started, recall=self._recall, errand=self._porter),
         )
 
     def _command(self, scope: str) -> Confinement:

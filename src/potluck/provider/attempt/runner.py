@@ -57,6 +57,7 @@ from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import (
     Driver,
     InputFailed,
+    RunHooks,
     RunOutcome,
     StopRequest,
     StopRequested,
@@ -269,9 +270,8 @@ class Runner:
         if job.grant.items_total is not None:
             outcome = await self._run_items(RangeRun(job, plan.confinement, porter), job)
         else:
-            outcome = await self._driver.run(
-                plan.confinement, job.log.write, job.started, recall=job.recall, errand=porter
-            )
+            hooks = RunHooks(job.started, recall=job.recall, errand=porter)
+            outcome = await self._driver.run(plan.confinement, job.log.write, hooks)
         await porter.tell_lost()
         return outcome
 

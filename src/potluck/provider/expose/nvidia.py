@@ -25,7 +25,7 @@ WINDOWS = "/dev/dxg"  # the single node of all cards in WSL
 _CAPABILITY = re.compile(r"DeviceFileMinor:\s*([0-9]+)")
 _MINOR = re.compile(r"Device Minor:\s*([0-9]+)")
 _NO_MEMORY_NODE = (
-    "/dev/nvidia-uvm does not exist, without which CUDA finds no card; create it with "
+    "/dev/nvidia-uvm does not exist, and CUDA finds no card without it; create it with "
     "`sudo nvidia-modprobe -u -c=0`."
 )
 

@@ -27,12 +27,12 @@ from potluck.provider.sandbox.driver import (
     Driver,
     Errand,
     Output,
+    RunHooks,
     RunOutcome,
     RunView,
     StopRequest,
     WorkDirectory,
     cancel_all,
-    ignore_start,
 )
 from potluck.wire.provider import Grant, GrantedDevice
 
@@ -139,9 +139,8 @@ class Interpreter:
         loop = asyncio.get_running_loop()
         self._begun: asyncio.Future[None] = loop.create_future()
         self._touched: asyncio.Future[RunOutcome] = loop.create_future()
-        self._running = asyncio.create_task(
-            self._driver.run(confinement, self._pass_on, ignore_start, self, self.recall, self)
-        )
+        hooks = RunHooks(companion=self, recall=self.recall, errand=self)
+        self._running = asyncio.create_task(self._driver.run(confinement, self._pass_on, hooks))
         await self.race(_wait_for(self._begun))
 
     def serve(self, output: Output, errand: Errand, recall: StopRequest) -> None:

@@ -3,19 +3,17 @@
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import (
-    NO_ERRAND,
-    Companion,
+    NO_HOOKS,
     Confinement,
     Driver,
-    Errand,
     Output,
+    RunHooks,
     RunOutcome,
-    Started,
-    StopRequest,
-    ignore_start,
 )
 
 # Called with the driver's name and the time until the command started; None: it never did.
@@ -42,13 +40,7 @@ class TimedDriver:
         return self._driver.held_bytes()
 
     async def run(
-        self,
-        confinement: Confinement,
-        output: Output,
-        started: Started = ignore_start,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        self, confinement: Confinement, output: Output, hooks: RunHooks = NO_HOOKS
     ) -> RunOutcome:
         began, name = time.monotonic(), self._images if confinement.image else self._name
         has_started = False
@@ -57,12 +49,11 @@ class TimedDriver:
             nonlocal has_started
             has_started = True
             self._observe(name, time.monotonic() - began)
-            await started()
+            await hooks.started()
 
         try:
-            outcome = await self._driver.run(
-                confinement, output, note_start, companion, recall, errand
-            )
+            noting = replace(hooks, started=note_start)
+            outcome = await self._driver.run(confinement, output, noting)
         except Exception:
             self._observe_failure(name, has_started)
             raise

@@ -19,16 +19,12 @@ from potluck.provider.sandbox.docker.work_directory import (
     remove_run_directories,
 )
 from potluck.provider.sandbox.driver import (
-    NO_ERRAND,
-    Companion,
+    NO_HOOKS,
     Confinement,
     Driver,
-    Errand,
     Output,
+    RunHooks,
     RunOutcome,
-    Started,
-    StopRequest,
-    ignore_start,
 )
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.provider.sandbox.work_disk import remove_leftovers
@@ -47,18 +43,12 @@ class WithImages:
         return await self._plain.probe()
 
     async def run(
-        self,
-        confinement: Confinement,
-        output: Output,
-        started: Started = ignore_start,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        self, confinement: Confinement, output: Output, hooks: RunHooks = NO_HOOKS
     ) -> RunOutcome:
         driver = self._plain if confinement.image is None else self._images
         if driver is None:
             raise SandboxUnavailable("This node has no container engine, so it runs no images.")
-        return await driver.run(confinement, output, started, companion, recall, errand)
+        return await driver.run(confinement, output, hooks)
 
     async def reap(self) -> None:
         """Also removes container work directories, which may use memory, if the engine is gone."""

@@ -276,6 +276,18 @@ async def ignore_start() -> None:
     """A `Started` callback that does nothing."""
 
 
+class RunHooks(Struct, frozen=True):
+    """What a run calls, and what may talk with it or stop it."""
+
+    started: Started = ignore_start
+    companion: Companion | None = None
+    recall: StopRequest | None = None
+    errand: Errand = NO_ERRAND
+
+
+NO_HOOKS = RunHooks()
+
+
 def make_trial(name: str, *arguments: str) -> Confinement:
     """The sandbox's interpreter with these arguments, under small limits."""
     return Confinement(
@@ -299,13 +311,7 @@ class Driver(Protocol):
         ...
 
     async def run(
-        self,
-        confinement: Confinement,
-        output: Output,
-        started: Started = ignore_start,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        self, confinement: Confinement, output: Output, hooks: RunHooks = NO_HOOKS
     ) -> RunOutcome:
         """Runs the command to its end, and leaves nothing of it behind, however this returns.
 

@@ -24,21 +24,18 @@ from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.egress.relay import proxy_variables, relaying
 from potluck.provider.sandbox.driver import (
-    NO_ERRAND,
+    NO_HOOKS,
     PLAIN_KINDS,
     PYTHON,
     WORK,
-    Companion,
     Confinement,
-    Errand,
     Output,
     ResourceUse,
+    RunHooks,
     RunOutcome,
-    Started,
     StopRequest,
     WorkDirectory,
     cancel_all,
-    ignore_start,
     outcome_of_code,
     refuse_raw_network,
     stage_inputs,
@@ -83,20 +80,14 @@ class UnconfinedDriver:
         )
 
     async def run(
-        self,
-        confinement: Confinement,
-        output: Output,
-        started: Started = ignore_start,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        self, confinement: Confinement, output: Output, hooks: RunHooks = NO_HOOKS
     ) -> RunOutcome:
         refuse_raw_network(confinement)
         self._directory.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(dir=self._directory))
         try:
-            run = UnconfinedRun(directory, confinement, output, companion, recall, errand)
-            return await run.to_its_end(started)
+            run = UnconfinedRun(directory, confinement, output, hooks)
+            return await run.to_its_end()
         finally:
             await finish_despite_cancel(asyncio.to_thread(remove_tree, directory))
 
@@ -113,17 +104,10 @@ class UnconfinedRun:
     """A single run; call `to_its_end` once."""
 
     def __init__(
-        self,
-        directory: Path,
-        confinement: Confinement,
-        output: Output,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        self, directory: Path, confinement: Confinement, output: Output, hooks: RunHooks = NO_HOOKS
     ) -> None:
-        self._companion = companion
-        self._recall = recall or StopRequest()
-        self._errand = errand
+        self._hooks = hooks
+        self._recall = hooks.recall or StopRequest()
         self._directory = directory
         self._work = directory / "work"
         self._confinement = confinement
@@ -131,14 +115,14 @@ class UnconfinedRun:
         self._tree: ProcessTree | None = None
         self._began = time.monotonic()
 
-    async def to_its_end(self, started: Started) -> RunOutcome:
+    async def to_its_end(self) -> RunOutcome:
         if (stopped := self._recall.said) is not None:
             return self._measured(stopped)
         self._write_files()
         with ExitStack() as ours:
             work = WorkDirectory(os.open(self._work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             ours.callback(os.close, work.descriptor)
-            if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
+            if (failed := await stage_inputs(self._hooks.errand, work, self._recall)) is not None:
                 return self._measured(failed)
             async with self._relaying() as variables:
                 with ExitStack() as theirs:
@@ -149,7 +133,7 @@ class UnconfinedRun:
                         process = await self._spawn(stdin, stdout_theirs, stderr_theirs, variables)
                     except OSError as failure:
                         return self._measured(RunOutcome(EndReason.SANDBOX_FAILED, str(failure)))
-                return await self._live(process, started, (stdout, stderr), work)
+                return await self._live(process, (stdout, stderr), work)
 
     @asynccontextmanager
     async def _relaying(self) -> AsyncIterator[dict[str, str]]:
@@ -162,25 +146,25 @@ class UnconfinedRun:
             yield proxy_variables(listener.getsockname()[1])
 
     async def _live(
-        self, process: Process, started: Started, streams: tuple[int, int], work: WorkDirectory
+        self, process: Process, streams: tuple[int, int], work: WorkDirectory
     ) -> RunOutcome:
         self._tree = ProcessTree(process.pid)
         pumping: asyncio.Task[None] | None = None
         try:
             self._remember(process.pid)
-            await started()
+            await self._hooks.started()
             pumping = asyncio.create_task(self._log.pump(*streams))
             checks = self._checks(self._tree)
             handles = RunHandles(
-                *(self._recall, self._tree.terminate, self._spent, work, self._errand),
-                self._companion,
+                *(self._recall, self._tree.terminate, self._spent, work, self._hooks.errand),
+                self._hooks.companion,
             )
             ended = _wait_for_exit(process)
             exceeded = await supervise(ended, checks, self._log, pumping, handles, _WATCH_SECONDS)
             await finish_despite_cancel(_kill(self._tree, process))
             await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
             outcome = self._outcome(exceeded, process)
-            await self._errand.after(work, outcome.reason)
+            await self._hooks.errand.after(work, outcome.reason)
             return self._measured(outcome)
         finally:
             await finish_despite_cancel(_kill(self._tree, process))
@@ -204,8 +188,8 @@ class UnconfinedRun:
                 path.symlink_to(mount.source)
 
     def _stdin(self, theirs: ExitStack) -> int:
-        if self._companion is not None:
-            return self._companion.stdin
+        if self._hooks.companion is not None:
+            return self._hooks.companion.stdin
         if self._confinement.stdin is None:
             return DEVNULL
         return theirs.enter_context(self._confinement.stdin.open("rb")).fileno()

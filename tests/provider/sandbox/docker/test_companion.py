@@ -9,7 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.driver import PYTHON, NoErrand, RunOutcome, RunView, WorkDirectory
+from potluck.provider.sandbox.driver import (
+    PYTHON,
+    NoErrand,
+    RunHooks,
+    RunOutcome,
+    RunView,
+    WorkDirectory,
+)
 from tests.provider.sandbox.conftest import confinement
 from tests.provider.sandbox.docker.engine import Started
 
@@ -90,7 +97,7 @@ async def test_the_end_of_one_that_is_killed_is_heard(docker: Started, tmp_path:
     await driver.probe()
     source = "import os, time; os.write(0, b'last words'); time.sleep(60)"
     killed = replace(confinement(command=(PYTHON, "-I", "-c", source)), seconds=1.0)
-    outcome = await driver.run(killed, _nowhere, companion=listener, errand=listener)
+    outcome = await driver.run(killed, _nowhere, RunHooks(companion=listener, errand=listener))
 
     assert outcome.reason is EndReason.TIME_LIMIT
     assert listener.heard == b"last words"
@@ -105,7 +112,7 @@ async def _nowhere(_: str, __: bytes) -> None:
     [(socket.SOCK_SEQPACKET, False), (socket.SOCK_STREAM, True)],
     ids=["packets", "stream"],
 )
-async def test_messages_arrive_whole_and_after_what_was_written_before(
+async def test_messages_arrive_whole_and_after_earlier_output(
     docker: Started, tmp_path: Path, kind: int, hangs_up: bool
 ) -> None:
     messages = [b"one", bytes(range(256)) * 100, b"three"]
@@ -114,7 +121,9 @@ async def test_messages_arrive_whole_and_after_what_was_written_before(
     speaker = Speaker(kind, messages, hangs_up)
     try:
         outcome = await driver.run(
-            confinement(command=(PYTHON, "-I", "-c", ECHO)), speaker.output, companion=speaker
+            confinement(command=(PYTHON, "-I", "-c", ECHO)),
+            speaker.output,
+            RunHooks(companion=speaker),
         )
     finally:
         speaker.close()

@@ -41,7 +41,7 @@ from potluck.provider.sandbox.docker.root import build_own_image, init_on_any_im
 from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings
 from potluck.provider.sandbox.docker.seccomp_profile import make_profile
 from potluck.provider.sandbox.docker.work_directory import ContainerWork
-from potluck.provider.sandbox.driver import Confinement, Mount, StopRequest, ignore_start
+from potluck.provider.sandbox.driver import Confinement, Mount, RunHooks, StopRequest
 from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Processor
 from potluck.provider.sandbox.work_disk import CACHE_BYTES, DirectoryDisk
 from tests.provider.sandbox.conftest import confinement
@@ -218,10 +218,10 @@ async def test_waiting_for_an_image_holds_no_device(
         unused, "test", tmp_path, unused, unused, unused, "own", unused, unused, never
     )
     confined = confinement(image="large", image_seconds=image_seconds)
-    run = ContainerRun(settings, confined, unheard, recall=recall)
+    run = ContainerRun(settings, confined, unheard, RunHooks(recall=recall))
     asyncio.get_running_loop().call_later(1.0, recall.ask, EndReason.RECLAIMED, 30.0)
     async with asyncio.timeout(10):
-        assert (await run.to_its_end(ignore_start)).reason is reason
+        assert (await run.to_its_end()).reason is reason
 
 
 def test_no_end_is_believed_that_no_command_has() -> None:
@@ -251,7 +251,7 @@ def test_frames_come_together_from_any_pieces() -> None:
         ("a@sha256:12", ("a", "sha256:12")),
     ],
 )
-def test_names_of_images_are_taken_apart(name: str, parts: tuple[str, str]) -> None:
+def test_image_names_are_parsed(name: str, parts: tuple[str, str]) -> None:
     assert _split(name) == parts
 
 

@@ -19,16 +19,12 @@ from potluck.provider.sandbox.bubblewrap.diagnose import no_binary, why_unavaila
 from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, base_options, find_pythons
 from potluck.provider.sandbox.cgroup import remove_groups
 from potluck.provider.sandbox.driver import (
-    NO_ERRAND,
+    NO_HOOKS,
     PLAIN_KINDS,
-    Companion,
     Confinement,
-    Errand,
     Output,
+    RunHooks,
     RunOutcome,
-    Started,
-    StopRequest,
-    ignore_start,
     make_trial,
 )
 from potluck.provider.sandbox.enclosure import process_rlimit_works
@@ -82,16 +78,10 @@ class BubblewrapDriver:
         raise why_unavailable(failures[0])
 
     async def run(
-        self,
-        confinement: Confinement,
-        output: Output,
-        started: Started = ignore_start,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        self, confinement: Confinement, output: Output, hooks: RunHooks = NO_HOOKS
     ) -> RunOutcome:
-        run = ConfinedRun(self._candidates[0], confinement, output, companion, recall, errand)
-        return await run.to_its_end(started)
+        run = ConfinedRun(self._candidates[0], confinement, output, hooks)
+        return await run.to_its_end()
 
     async def reap(self) -> None:
         for pid in find_processes(self._name):
@@ -148,7 +138,7 @@ async def _try(settings: BwrapSettings) -> str | None:
         output.extend(data)
 
     trial = make_trial("probe", "-c", settings.python.trial)
-    ended = await ConfinedRun(settings, trial, collect).to_its_end(ignore_start)
+    ended = await ConfinedRun(settings, trial, collect).to_its_end()
     if ended.reason is EndReason.COMPLETED:
         return None
     return f"{ended.detail}; {output.decode(errors='replace').strip()}"

@@ -31,14 +31,13 @@ from potluck.provider.sandbox.bubblewrap.root_filesystem import (
 )
 from potluck.provider.sandbox.disk_image import ImageFailed
 from potluck.provider.sandbox.driver import (
-    NO_ERRAND,
+    NO_HOOKS,
     Companion,
     Confinement,
-    Errand,
     Mount,
     Output,
+    RunHooks,
     RunOutcome,
-    Started,
     StopRequest,
     WorkDirectory,
     cancel_all,
@@ -94,13 +93,10 @@ class ConfinedRun:
         settings: BwrapSettings,
         confinement: Confinement,
         output: Output,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        hooks: RunHooks = NO_HOOKS,
     ) -> None:
-        self._companion = companion
-        self._recall = recall or StopRequest()
-        self._errand = errand
+        self._hooks = hooks
+        self._recall = hooks.recall or StopRequest()
         self._settings = settings
         self._confinement = confinement
         self._enclosure = Enclosure(confinement, settings.hierarchy)
@@ -117,9 +113,9 @@ class ConfinedRun:
         self._relaying: asyncio.Task[None] | None = None
         self._packets: RelayProcess | None = None
 
-    async def to_its_end(self, started: Started) -> RunOutcome:
+    async def to_its_end(self) -> RunOutcome:
         try:
-            exceeded = self._recall.said or await self._prepare() or await self._live(started)
+            exceeded = self._recall.said or await self._prepare() or await self._live()
             assert self._launch is not None or exceeded is not None
             remains = (
                 await finish_despite_cancel(self._launch.end())
@@ -129,7 +125,7 @@ class ConfinedRun:
             await self._drain()
             outcome = self._outcome(exceeded, remains)
             if self._work is not None:
-                await self._errand.after(self._work, outcome.reason)
+                await self._hooks.errand.after(self._work, outcome.reason)
             return self._measured(outcome, remains)
         finally:
             await finish_despite_cancel(self._clear())
@@ -143,7 +139,7 @@ class ConfinedRun:
             identity = new_identity(groups_of(self._confinement.device_nodes))
             self._disk = await self._settings.disks.take(self._confinement)
             self._enclosure.disk = self._disk
-            parts = (self._confinement, self._disk, identity, self._companion)
+            parts = (self._confinement, self._disk, identity, self._hooks.companion)
             self._launch = _launch(self._settings, *parts, self._open_relay())
             outer = self._launch.outer.pid
             entering = asyncio.create_task(asyncio.to_thread(self._enclosure.admit, outer))
@@ -161,7 +157,7 @@ class ConfinedRun:
             work = WorkDirectory(self._inside.work, owner)
             if self._confinement.raw_network is not None:
                 self._packets = await start_relay(self._confinement.raw_network, inner.pid)
-            if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
+            if (failed := await stage_inputs(self._hooks.errand, work, self._recall)) is not None:
                 return failed
             self._work = work
         except (SetupFailed, ImageFailed, OSError) as failure:
@@ -180,21 +176,21 @@ class ConfinedRun:
         await entering
         await asyncio.to_thread(self._enclosure.admit_inner, inner)
 
-    async def _live(self, started: Started) -> RunOutcome | None:
+    async def _live(self) -> RunOutcome | None:
         assert self._launch is not None and self._inside is not None and self._work is not None
         began = time.monotonic()
         self._launch.release(self._settings.seccomp_filter)
         self._checks = self._enclosure.checks(self._inside)
         self._command = await self._launch.command()
-        await started()
+        await self._hooks.started()
         self._pumping = asyncio.create_task(
             self._log.pump(self._launch.stdout, self._launch.stderr)
         )
         checks = [check_time(self._confinement.seconds), *self._checks]
         spent = partial(self._enclosure.spent, self._inside)
         handles = RunHandles(
-            *(self._recall, self._inside.terminate, spent, self._work, self._errand),
-            self._companion,
+            *(self._recall, self._inside.terminate, spent, self._work, self._hooks.errand),
+            self._hooks.companion,
         )
         exceeded = await supervise(
             self._launch.outer.ended(), checks, self._log, self._pumping, handles

@@ -37,16 +37,12 @@ from potluck.provider.sandbox.docker.work_directory import (
     remove_run_directories,
 )
 from potluck.provider.sandbox.driver import (
-    NO_ERRAND,
-    Companion,
+    NO_HOOKS,
     Confinement,
-    Errand,
     InputFailed,
     Output,
+    RunHooks,
     RunOutcome,
-    Started,
-    StopRequest,
-    ignore_start,
     make_trial,
     refuse_raw_network,
 )
@@ -127,19 +123,13 @@ class DockerDriver:
         )
 
     async def run(
-        self,
-        confinement: Confinement,
-        output: Output,
-        started: Started = ignore_start,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        self, confinement: Confinement, output: Output, hooks: RunHooks = NO_HOOKS
     ) -> RunOutcome:
         assert self._settings is not None, "probe comes first"
         refuse_raw_network(confinement)
-        run = ContainerRun(self._settings, confinement, output, companion, recall, errand)
+        run = ContainerRun(self._settings, confinement, output, hooks)
         try:
-            return await run.to_its_end(started)
+            return await run.to_its_end()
         except EngineError as error:
             raise _engine_unusable(error) from error
 
@@ -219,7 +209,6 @@ class DockerDriver:
             output.extend(data)
 
         trial = make_trial("probe", "-c", f"{settings.python.trial}\n{_TRIAL}")
-        run = ContainerRun(settings, trial, collect)
 
         async def find_mechanisms() -> None:
             limits = {
@@ -232,7 +221,8 @@ class DockerDriver:
                 mechanisms[controller] = mechanism or "none"
             sizes.append(run.config.work.size_bytes)
 
-        ended = await run.to_its_end(find_mechanisms)
+        run = ContainerRun(settings, trial, collect, RunHooks(find_mechanisms))
+        ended = await run.to_its_end()
         text = output.decode(errors="replace").strip()
         if ended.reason is not EndReason.COMPLETED:
             raise _TrialFailed("; ".join(filter(None, (ended.detail, text))))

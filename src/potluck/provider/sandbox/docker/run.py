@@ -25,18 +25,16 @@ from potluck.provider.sandbox.docker.engine import NAME_TAKEN, Engine, EngineErr
 from potluck.provider.sandbox.docker.root import InitCommand, init_on_any_image
 from potluck.provider.sandbox.docker.work_directory import ContainerWork
 from potluck.provider.sandbox.driver import (
-    NO_ERRAND,
+    NO_HOOKS,
     PYTHON,
     STDIN,
     WORK,
-    Companion,
     Confinement,
-    Errand,
     InputFailed,
     Output,
     ResourceUse,
+    RunHooks,
     RunOutcome,
-    Started,
     StopRequest,
     StopRequested,
     WorkDirectory,
@@ -96,15 +94,12 @@ class ContainerRun:
         settings: ContainerSettings,
         confinement: Confinement,
         output: Output,
-        companion: Companion | None = None,
-        recall: StopRequest | None = None,
-        errand: Errand = NO_ERRAND,
+        hooks: RunHooks = NO_HOOKS,
     ) -> None:
         self._settings = settings
         self._confinement = confinement
-        self._companion = companion
-        self._recall = recall or StopRequest()
-        self._errand = errand
+        self._hooks = hooks
+        self._recall = hooks.recall or StopRequest()
         self._log = OutputPump(output)
         self._short_name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._name = f"{settings.name}-{self._short_name}"
@@ -126,15 +121,15 @@ class ContainerRun:
         assert self._config is not None
         return self._config
 
-    async def to_its_end(self, started: Started) -> RunOutcome:
+    async def to_its_end(self) -> RunOutcome:
         try:
-            exceeded = self._recall.said or await self._set_up() or await self._live(started)
+            exceeded = self._recall.said or await self._set_up() or await self._live()
             await finish_despite_cancel(self._remove())
             if self._pumping is not None:
                 await self._pumping
             outcome = self._outcome(exceeded)
             if self._prepared_work is not None:
-                await self._errand.after(self._prepared_work, outcome.reason)
+                await self._hooks.errand.after(self._prepared_work, outcome.reason)
             return self._measured(outcome)
         finally:
             await finish_despite_cancel(self._clear())
@@ -163,7 +158,7 @@ class ContainerRun:
             user = self._config.user if self._must_chown else None
             prepared_work = WorkDirectory(work.descriptor, user)
             if (
-                failed := await stage_inputs(self._errand, prepared_work, self._recall)
+                failed := await stage_inputs(self._hooks.errand, prepared_work, self._recall)
             ) is not None:
                 return failed
             self._prepared_work = prepared_work
@@ -228,24 +223,24 @@ class ContainerRun:
             await engine.remove(self._name)
             self._container = await engine.create(self._name, body)
         attachment = await attach(engine.socket, self._container)
-        stdin = self._companion.stdin if self._companion else None
+        stdin = self._hooks.companion.stdin if self._hooks.companion else None
         self._bridge = Bridge(attachment, stdin, self._confinement.proxy)
         await engine.start(self._container)
 
-    async def _live(self, started: Started) -> RunOutcome | None:
+    async def _live(self) -> RunOutcome | None:
         assert self._bridge is not None and self._prepared_work is not None
         began = time.monotonic()
         self._checks = self._limits(self._bridge)
         stdin = None if self._confinement.stdin is None else STDIN
         self._bridge.begin(self._command(), self._variables(), stdin)
-        await started()
+        await self._hooks.started()
         self._pumping = asyncio.create_task(
             self._log.pump(self._bridge.stdout, self._bridge.stderr)
         )
         checks = [check_time(self._confinement.seconds), *self._checks]
         handles = RunHandles(
             *(self._recall, self._bridge.terminate, self._measure_usage, self._prepared_work),
-            *(self._errand, self._companion),
+            *(self._hooks.errand, self._hooks.companion),
         )
         interval_seconds = _SLOW_WATCH_SECONDS if self.config.work.is_watched else WATCH_SECONDS
         ended = self._bridge.ended()
