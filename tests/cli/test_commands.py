@@ -76,7 +76,7 @@ def test_ps(user: CommandLine, server: FakeServer) -> None:
     assert [task["name"] for task in document["tasks"]] == ["hello", "old"]
 
 
-def test_ps_and_attempts_show_what_a_failed_task_wrote_last(
+def test_ps_and_attempts_show_the_last_output_of_a_failed_task(
     user: CommandLine, server: FakeServer
 ) -> None:
     end = {"reason": EndReason.EXIT_STATUS, "exit_code": 1, "detail": "it ended with status 1"}
@@ -186,7 +186,7 @@ def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> N
     assert (wrong.status, "is not a time" in wrong.stderr) == (64, True)
 
 
-def test_quota_changes_only_what_is_named(user: CommandLine, server: FakeServer) -> None:
+def test_quota_changes_only_the_given_limits(user: CommandLine, server: FakeServer) -> None:
     account = AccountView(
         *(AccountId("account_1"), "0xAb", [Role.CONSUMER], NOW, 0, 0), quota=Quota(2.0, 8, 100)
     )

@@ -100,7 +100,7 @@ def test_run_ends_with_the_scripts_own_status(person: CommandLine, tmp_path: Pat
     assert (last["state"], last["exit_code"], last["reason"]) == ("failed", 7, "exit_status")
 
 
-def test_a_task_reads_what_is_piped_in_and_its_retry_does_too(
+def test_a_task_and_its_retry_read_piped_input(
     home: Path, up: PlatformProcess, tmp_path: Path
 ) -> None:
     person = CommandLine(home / "config")

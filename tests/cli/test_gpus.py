@@ -56,7 +56,7 @@ def test_devices_of_one_make_and_price_are_one_line(user: CommandLine, server: F
     assert "2 more take no work now" in result.stderr
 
 
-def test_both_tables_agree_on_what_is_free(user: CommandLine, server: FakeServer) -> None:
+def test_both_tables_agree_on_free_devices(user: CommandLine, server: FakeServer) -> None:
     devices = [
         a_device(1, free_milli=500),
         a_device(2),

@@ -203,7 +203,7 @@ async def test_responses_after_a_view_was_closed_change_nothing(server: FakeServ
     assert not isinstance(screens[0], TextView), "one q is enough, however often l was pressed"
 
 
-async def test_an_open_log_grows_by_what_is_new(
+async def test_an_open_log_shows_new_output(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, sweep, _ = plays_a_pool(server)

@@ -201,7 +201,7 @@ def test_a_silent_server_is_not_waited_for_for_ever() -> None:
             client.account.me()
 
 
-def test_the_query_names_only_what_was_asked(server: FakeServer, potluck: Potluck) -> None:
+def test_the_query_has_only_the_given_filters(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/tasks", says(TaskPage([])))
     potluck.tasks.list(limit=5, states=[TaskState.FAILED])
     assert server.requests[0].path == "/v1/tasks?limit=5&state=failed"
@@ -228,7 +228,7 @@ def test_devices_and_failed_items_come_in_pages(server: FakeServer, potluck: Pot
     assert server.requests[2].path == f"/v1/tasks/{task_id}/attempts?cursor=12&item=0"
 
 
-def test_results_of_a_task_that_has_given_none_yet(server: FakeServer, potluck: Potluck) -> None:
+def test_the_results_of_a_task_without_any_yet(server: FakeServer, potluck: Potluck) -> None:
     running, ended_task = a_task(TaskState.RUNNING), a_task(TaskState.SUCCEEDED)
     task_result = TaskResult(
         ended_task.id, TaskState.SUCCEEDED, 1, [ResultPiece(0, 1, Value(b"1"))]

@@ -166,7 +166,7 @@ def test_a_false_silence_counts_like_a_failure_and_against_the_node() -> None:
     assert (true.charge_micro, true.task.failures, true.is_nodes_loss) == (0, 0, False)
 
 
-def test_an_end_differs_from_others_only_if_these_are_enough_and_nearly_all_succeeded() -> None:
+def test_a_failure_is_an_outlier_only_if_enough_others_ended_and_nearly_all_succeeded() -> None:
     assert not FailureRecord(0, FEWEST_ENDS - 1, FEWEST_ENDS - 1).is_outlier
     assert FailureRecord(0, 20, 18).is_outlier
     assert not FailureRecord(0, 20, 17).is_outlier

@@ -66,12 +66,12 @@ def test_a_clock_that_jumps_back_costs_nothing() -> None:
     assert cost_micro(billable(), after(-5)) == 0
 
 
-def test_an_end_pays_what_was_held_back_and_the_rest_of_the_time() -> None:
+def test_an_end_pays_held_back_credit_and_the_rest_of_the_time() -> None:
     work = billable(charged_micro=60_000, held_back_micro=40_000)
     assert settle(work, 75_000) == Settlement(15_000, release_micro=40_000)
 
 
-def test_a_lower_cost_is_returned_from_what_was_held_back_and_no_more() -> None:
+def test_a_lower_cost_is_refunded_from_held_back_credit_only() -> None:
     work = billable(charged_micro=60_000, held_back_micro=40_000)
     assert settle(work, 50_000) == Settlement(0, release_micro=30_000, reversal_micro=10_000)
     assert settle(work, 0) == Settlement(0, release_micro=0, reversal_micro=40_000)
@@ -148,7 +148,7 @@ def test_a_late_slice_is_charged_from_the_credit_as_far_as_it_goes() -> None:
     assert poor == SliceCharge(25_000, 0, 1_000, is_funded=False, next_seconds=4)
 
 
-def test_a_checkpoint_releases_what_was_held_back_before_it() -> None:
+def test_a_checkpoint_releases_credit_that_was_held_back_before_it() -> None:
     work = billable(
         hold_micro=24_000, charged_micro=30_000, held_back_micro=20_000, checkpoint_at=after(25)
     )

@@ -25,7 +25,7 @@ def test_the_tables_are_total() -> None:
     assert list(END_REASONS) == list(EndReason)
 
 
-def test_final_states_absorb() -> None:
+def test_final_states_are_never_left() -> None:
     for state, following in TASK_TRANSITIONS.items():
         assert bool(following) != state.is_final
     for attempt_state, ends in ATTEMPT_TRANSITIONS.items():

@@ -159,7 +159,7 @@ def test_a_low_priority_of_ones_own_does_not_starve() -> None:
         assert order.within(early) < order.within(low) < order.within(late_task)
 
 
-def test_an_array_is_as_long_as_what_is_left_of_it() -> None:
+def test_the_length_of_an_array_is_that_of_its_remaining_items() -> None:
     shortest = ORDERS["shortest"]()
     array = task("t1", pending=(ItemRange(0, 10),), expected_seconds=5.0)
     single = task("t2", expected_seconds=40.0)

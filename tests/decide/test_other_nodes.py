@@ -58,7 +58,7 @@ def owned(name: str, wallet: str) -> FreeNode:
     return replace(node_with(name, 1), wallet=wallet, account_id=AccountId(wallet))
 
 
-def test_after_a_failure_another_owner_comes_first() -> None:
+def test_after_a_failure_nodes_of_other_owners_come_first() -> None:
     """Whichever the order of the nodes: an owner with two nodes gets no second attempt at once."""
     for names in (("a", "b"), ("b", "a")):
         pool = scheduler()

@@ -192,7 +192,7 @@ def test_an_array_is_granted_in_ranges_to_all_that_have_room() -> None:
     )
 
 
-def test_an_array_is_gone_when_nothing_of_it_is_pending() -> None:
+def test_an_array_leaves_the_queue_when_no_item_is_pending() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 8))
     pool.put_task(task("t1", pending=(ItemRange(0, 1), ItemRange(5, 7)), expected_seconds=60.0))

@@ -52,7 +52,7 @@ def client(pool: Instances, token: str) -> Iterator[Potluck]:
         yield client
 
 
-def test_streams_polls_uploads_and_logs_pass(pool: Instances, client: Potluck) -> None:
+def test_proxies_pass_streams_polls_uploads_and_logs(pool: Instances, client: Potluck) -> None:
     """The provider waits in a long poll of 30 s, so only a wake-up lets the task begin soon."""
     data = os.urandom(3 * 2**20)
     blob = client.files.upload_bytes(data)

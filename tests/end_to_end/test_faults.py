@@ -96,7 +96,9 @@ def test_a_killed_provider_that_stays_away_is_replaced(tmp_path: Path, stack: Ex
 
 
 @pytest.mark.long
-def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> None:
+def test_nothing_is_lost_when_server_and_provider_are_killed_at_once(
+    tmp_path: Path, stack: ExitStack
+) -> None:
     server = stack.enter_context(WholeServerProcess(tmp_path))
     provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     client = server.client()

@@ -95,7 +95,9 @@ def test_a_provider_that_is_killed_after_it_signed_sends_the_receipt_later(
     assert bad.returncode == 64 and "Line 2: The server exported 2 receipts" in bad.stderr, bad
 
 
-def test_a_stop_sends_what_was_signed(tmp_path: Path, server: ServerProcess) -> None:
+def test_a_stopping_provider_sends_its_signed_receipts(
+    tmp_path: Path, server: ServerProcess
+) -> None:
     with ProviderProcess(tmp_path / "node", server, **SILENT):
         task = server.client().finished(server.client().submit("print('hello')"))
         await_true(lambda: signed_lines(tmp_path / "node"), "the receipt is signed")

@@ -162,7 +162,7 @@ def test_a_redis_that_refuses_ends_the_start_at_once(
     assert "username-password" in error_of(process)["detail"]
 
 
-def test_up_shows_what_is_waited_for(late: LatePostgres, tmp_path: Path) -> None:
+def test_up_shows_which_service_it_waits_for(late: LatePostgres, tmp_path: Path) -> None:
     log = tmp_path / "up.log"
     SCANNER.watch(log)
     with log.open("wb") as stderr:

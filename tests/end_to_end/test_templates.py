@@ -79,7 +79,7 @@ def test_matrices_are_multiplied_and_the_product_comes_back(
 
 
 @pytest.mark.long
-def test_clusters_are_found(person: CommandLine, tmp_path: Path) -> None:
+def test_the_k_means_template_finds_clusters(person: CommandLine, tmp_path: Path) -> None:
     result = run(person, "k-means", tmp_path, points=3000, clusters=3, dimensions=2)
     distance = float(result.stdout.decode().split("at most ")[1].split()[0])
     assert distance < 0.5

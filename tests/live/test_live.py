@@ -40,7 +40,7 @@ async def test_another_topic_wakes_no_waiter(live: Live) -> None:
         assert not await listener.wait(NEVER_SECONDS)
 
 
-async def test_any_of_several_topics_wakes(live: Live) -> None:
+async def test_a_message_on_any_topic_wakes_the_listener(live: Live) -> None:
     async with live.listen("task:1", "shutdown") as listener:
         await live.wake("shutdown")
         assert await listener.wait(SOON_SECONDS)

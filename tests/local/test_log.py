@@ -66,7 +66,7 @@ logging.getLogger("a.library").warning("a node: %s", name)
 """
 
 
-def test_a_terminal_obeys_nothing_of_what_is_logged() -> None:
+def test_log_lines_cannot_control_the_terminal() -> None:
     output = logged(in_a_terminal=True, program=_HOSTILE)
     assert "\x1b]" not in output and "\a" not in output and "\x9b" not in output
     assert output.count("]52;c;QUJD") == 2, output

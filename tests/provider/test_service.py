@@ -43,7 +43,7 @@ def test_a_unit_comes_back_after_failures_and_not_after_final_ones() -> None:
     assert read(systemd.unit(a_service()))["Unit"]["StartLimitIntervalSec"] == "0"
 
 
-def test_a_unit_leaves_the_provider_time_to_end_its_tasks_and_ends_what_is_left() -> None:
+def test_a_unit_gives_the_provider_time_to_end_its_tasks_and_kills_the_rest() -> None:
     service = read(systemd.unit(a_service()))["Service"]
     assert service["KillMode"] == "mixed"
     grace = ProviderSettings(url=URL, data_directory=Path("/data"), name="n").stop_grace_seconds

@@ -124,7 +124,7 @@ def test_a_stopped_attempt_reports_nothing() -> None:
     assert attempts.handle(LeaseLost(grant.attempt_id)) == []
 
 
-def test_a_stop_of_what_is_over_drops_its_outcome() -> None:
+def test_losing_the_lease_of_an_ended_attempt_drops_its_outcome() -> None:
     attempts, grant = Attempts(), a_grant()
     attempts.handle(Granted(grant))
     finished = completed(lease_of(grant))
@@ -279,7 +279,7 @@ def test_news_about_unknown_attempts_change_nothing() -> None:
     assert [attempts.handle(event) for event in events] == [[]] * len(events)
 
 
-def test_the_memory_of_what_is_over_is_bounded() -> None:
+def test_a_bounded_number_of_ended_attempts_is_remembered() -> None:
     attempts = Attempts()
     for _ in range(REMEMBERED_ENDS + 10):
         grant = a_grant()
@@ -394,7 +394,7 @@ def test_an_outcome_outlasts_every_silence() -> None:
 PAUSED = GrantRefusal(EndReason.DECLINED, "It is paused.")
 
 
-def test_a_grant_of_a_closed_device_is_given_back_at_once() -> None:
+def test_a_grant_of_a_closed_device_is_returned_immediately() -> None:
     attempts, grant = Attempts(), a_grant(device="card")
     attempts.handle(DevicesClosed({"card": PAUSED}))
     remember, conclude, send = attempts.handle(Granted(grant))

@@ -96,7 +96,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
         read_trace(tmp_path / "picture.csv")
 
 
-def test_the_command_prints_json_and_draws(tmp_path: Path) -> None:
+def test_the_command_prints_json_and_draws_a_chart(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     rows = [f"2020-01-01 00:{minute:02}:00,600,{1 + minute % 4},0,a" for minute in range(60)]
     trace.write_text(HEADER + "\n".join(rows) + "\n")

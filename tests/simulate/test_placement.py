@@ -131,7 +131,7 @@ def test_a_mix_that_is_learned_on_the_way_is_nearly_as_good(openb: Trace) -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["default", "cpu100", "gpushare40", "gpuspec10", "multigpu20"])
-def test_at_least_as_good_as_what_was_published_and_as_first_fit(
+def test_placement_is_at_least_as_good_as_published_and_as_first_fit(
     request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
     folder = shared_folder(request.config, "traces") / "openb"

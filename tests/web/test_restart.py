@@ -29,7 +29,7 @@ def test_an_open_page_reconnects_to_a_server_that_was_killed(
         expect(page.get_by_role("link", name="before")).to_be_visible()
 
 
-def test_a_reader_pauses_the_updates_and_is_told_what_is_new(
+def test_a_reader_who_pauses_the_updates_sees_how_many_are_new(
     dashboard: DashboardPage, server: ServerProcess
 ) -> None:
     page = dashboard.page

@@ -113,7 +113,7 @@ def test_a_machine_is_authorised_by_any_name_of_the_server_and_asks_once(
         ("http://[", False),
     ],
 )
-def test_the_server_does_not_choose_what_is_opened(page_url: str, is_opened: bool) -> None:
+def test_only_pages_of_the_server_are_opened(page_url: str, is_opened: bool) -> None:
     assert is_page_of("https://pool.example", page_url) is is_opened
 
 

@@ -130,7 +130,7 @@ def test_a_key_of_ci_makes_no_wallet(
     assert not kept(nobody)
 
 
-def test_a_profile_for_another_server_is_not_changed_in_passing(
+def test_signing_in_leaves_a_profile_for_another_server_unchanged(
     pool: ServerProcess, invited: ServerProcess, somebody: CommandLine, script: Path
 ) -> None:
     assert somebody.run("run", "--server", pool.url, "--detach", script).status == 0

@@ -39,7 +39,7 @@ def test_the_fingerprint_is_enough_and_needed_once(pool: PrivateServer, user: Co
     assert user.run("login", pool.url).status == 0
 
 
-def test_the_doctor_says_what_is_not_believed_and_how_to(
+def test_the_doctor_shows_an_untrusted_certificate_and_the_fix(
     pool: PrivateServer, user: CommandLine
 ) -> None:
     def certificate(*arguments: str) -> dict[str, str]:

@@ -132,7 +132,7 @@ def test_the_first_step_that_fails_is_the_one_to_mend(
         ("/v1/me", refuses(Unavailable("It starts.")), "account", "skipped", "It starts."),
     ],
 )
-def test_a_server_that_is_not_well(
+def test_an_unhealthy_server_is_a_finding(
     user: CommandLine,
     healthy: FakeServer,
     path: str,
@@ -156,9 +156,7 @@ def test_a_clock_that_is_wrong() -> None:
     assert check_clock(None).verdict is check_clock("soon").verdict is CheckResult.SKIPPED
 
 
-def test_a_damaged_profile_keeps_nothing_else_from_being_looked_at(
-    user: CommandLine, healthy: FakeServer
-) -> None:
+def test_other_checks_run_despite_a_damaged_profile(user: CommandLine, healthy: FakeServer) -> None:
     profile = Path(user.variables["POTLUCK_CONFIG_DIR"]) / "profile.toml"
     profile.parent.mkdir()
     profile.write_text("garbage [")
@@ -308,7 +306,7 @@ def test_invalid_terms_are_refused(owner_values: OwnerValues, sentence: str) -> 
     assert not list(find_doubts(OwnerValues(TermsChange(price_micro_per_hour=5)), [BIG]))
 
 
-def test_a_limit_that_a_device_refuses_is_a_doubt(tmp_path: Path) -> None:
+def test_a_limit_that_a_device_refuses_is_a_warning(tmp_path: Path) -> None:
     (device, *_) = a_status().devices
     refused_device = replace(device, refusal="It takes 100 to 350 W.")
     with FakeProvider(a_status(devices=(refused_device,))).running(tmp_path):

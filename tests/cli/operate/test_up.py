@@ -250,7 +250,7 @@ def test_a_new_database_at_the_same_address_is_signed_in_to_anew(
         assert platform.interrupt() == 0
 
 
-def test_no_part_is_given_the_wallet(tmp_path: Path) -> None:
+def test_no_child_program_gets_the_wallet(tmp_path: Path) -> None:
     person = CommandLine(tmp_path / "config")
     wallet = Wallet("an operator with a variable")
     person.variables["POTLUCK_WALLET_KEY"] = wallet.key.hex()

@@ -42,7 +42,7 @@ def test_the_welcome_says_what_to_type_next(
         (False, "/x/potluck/__main__.py", f"{sys.executable} -m potluck"),
     ],
 )
-def test_commands_are_given_as_they_can_be_typed(
+def test_shown_commands_can_be_typed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, on_path: bool, started_as: str, expected: str
 ) -> None:
     if on_path:

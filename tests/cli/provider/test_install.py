@@ -146,7 +146,7 @@ def test_refusals_of_the_service_manager_are_reported(owner: Owner) -> None:
         (["--authorise"], "--authorise is not an option of the service"),
     ],
 )
-def test_options_that_would_not_do_are_refused_before_anything_is_written(
+def test_invalid_options_are_refused_before_anything_is_written(
     owner: Owner, options: list[str], sentence: str
 ) -> None:
     result = owner.run("provider", "install", URL, "--", *options)

@@ -79,7 +79,7 @@ def in_file(directory: Path) -> dict[str, Any]:
         ("device_1", "GPU-aa22"),
     ],
 )
-def test_a_device_goes_by_many_names(word: str, uuid: str) -> None:
+def test_a_device_has_many_names(word: str, uuid: str) -> None:
     assert pick_devices([word, word], CHOICES) == (uuid,)
 
 
@@ -115,7 +115,7 @@ def test_status_in_a_terminal_of_80_columns_fits(
     assert max(len(line) for line in screen.splitlines()) <= 80
 
 
-def test_status_says_what_is_wrong_and_whose_a_device_is(
+def test_status_shows_problems_and_foreign_devices(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
     foreign = replace(a_device(BIG, "RTX"), standing=Standing.FOREIGN)
@@ -273,7 +273,9 @@ def test_without_a_provider_the_file_is_for_the_next_start(
     assert in_file(directory) == {"paused": True}
 
 
-def test_drain_waits_and_says_for_what(owner: CommandLine, provider: FakeProvider) -> None:
+def test_drain_waits_and_says_for_how_many_tasks(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
     provider.answers = (a_status(is_draining=True), a_status(attempts=()), InEffect())
     result = owner.run("provider", "drain")
     assert result.stdout.decode().startswith("Drained")

@@ -83,7 +83,7 @@ def test_rows_have_fields_and_results_a_directory_each(person: CommandLine) -> N
     assert Path("out/0/stdout.txt").read_text().endswith(" other words\n")
 
 
-def test_each_file_of_a_pattern_is_there_for_its_item(person: CommandLine) -> None:
+def test_each_item_has_its_file_of_the_pattern(person: CommandLine) -> None:
     Path("data").mkdir()
     for name in ("a", "b"):
         Path(f"data/{name}.txt").write_text(f"the text of {name}")

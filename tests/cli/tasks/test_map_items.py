@@ -156,7 +156,7 @@ FILLED = [
 
 
 @pytest.mark.parametrize(("arguments", "first", "second"), FILLED)
-def test_words_are_filled_in(
+def test_placeholders_in_arguments_are_filled_in(
     arguments: tuple[str, ...], first: tuple[str, ...] | None, second: tuple[str, ...] | None
 ) -> None:
     inputs = build_item_inputs(arguments, ITEMS)

@@ -193,7 +193,7 @@ def test_json_is_a_stream_that_ends_with_the_task(
     assert (last["id"], last["state"], last["exit_code"]) == (end.id, "succeeded", 0)
 
 
-def test_the_request_says_what_was_asked_for(
+def test_the_options_are_in_the_request(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
     server.plays("/v1/tasks", says(a_task(), 201))

@@ -210,7 +210,7 @@ def test_files_go_along_and_are_found_under_their_names(
     assert sent(server, CommandSpec)[1].files == (NamedFile("in/train.csv", blob),)
 
 
-def test_a_folder_goes_along_without_what_is_ignored(
+def test_a_folder_is_sent_without_ignored_files(
     user: CommandLine, server: FakeServer, tmp_path: Path
 ) -> None:
     takes_uploads(server)
@@ -262,7 +262,7 @@ def test_an_upload_logs_at_most_ten_progress_lines(
         ("/v1/tasks", "Interrupted during submission; `potluck ps` shows whether the task exists."),
     ],
 )
-def test_an_early_interrupt_reports_what_was_not_done(
+def test_an_early_interrupt_says_how_to_continue(
     process_user: CommandLine, server: FakeServer, tmp_path: Path, path: str, sentence: str
 ) -> None:
     takes_uploads(server)

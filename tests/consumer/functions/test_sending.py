@@ -209,7 +209,9 @@ def test_an_unencodable_task_is_refused_and_affects_no_other(
     sender.close()
 
 
-def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(client: Potluck) -> None:
+def test_flush_waits_for_earlier_submissions_even_if_later_ones_are_withdrawn(
+    client: Potluck,
+) -> None:
     server = SlowAnswers()
     with server.running(), Potluck(server.url, "secret", client.transport.patience) as slow:
         sender = SubmitQueue(slow.transport)

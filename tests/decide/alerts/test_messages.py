@@ -114,7 +114,7 @@ def test_a_silence_covers_an_alert_a_subject_or_a_node_until_its_end() -> None:
     assert due(hot, silences=(Silence(None, "node_1", later),)) == [], "a device of the node"
 
 
-def test_quiet_hours_hold_back_what_is_not_critical() -> None:
+def test_quiet_hours_hold_back_alerts_that_are_not_critical() -> None:
     disk = replace(lost(2), name=AlertName.DISK_LOW, subject="a:1")
     (message,) = due(lost(1), disk, resolved(lost(3, fired=99, notified=80)), quiet=True)
     assert message.name is AlertName.DISK_LOW

@@ -48,7 +48,7 @@ def test_an_unproven_speed_gives_a_bounded_range() -> None:
     assert len(next_range(array, ArraySpeed(0.1, None, 0, slots=1))) == 50
 
 
-def test_an_expectation_gives_no_more_than_what_was_seen_would() -> None:
+def test_an_expected_time_gives_no_larger_range_than_a_measured_one() -> None:
     array = task("t1", pending=(ItemRange(0, 10_000),))
     for seconds in (1e-6, 1e-4, 0.01, 1.0, 10.0):
         expected = next_range(array, ArraySpeed(seconds, None, 1, slots=2))
@@ -167,7 +167,7 @@ def test_items_are_held_for_one_by_one() -> None:
     st.one_of(st.none(), st.floats(1e-6, 1e4)),
     st.integers(0, 1000),
 )
-def test_a_range_is_always_some_of_what_is_pending(
+def test_a_range_is_never_empty_and_always_pending(
     left: int, item_seconds: float | None, here: float | None, workers: int
 ) -> None:
     array = task("t1", pending=(ItemRange(7, 7 + left),))

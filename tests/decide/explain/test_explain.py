@@ -154,7 +154,7 @@ def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
     ]
 
 
-def test_a_larger_part_may_be_had_where_a_small_one_is_not_given() -> None:
+def test_a_larger_share_is_suggested_where_a_small_one_is_not_offered() -> None:
     sizes = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
     kinds = [
         (node(f"n{milli}", gpu(least_milli=milli), **sizes), 1) for milli in (250, 250, 500, 1000)

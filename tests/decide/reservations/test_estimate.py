@@ -239,7 +239,7 @@ def rounds(
 
 @settings(max_examples=25)
 @given(orders, nodes, st.integers(0, 100), waiting, waiting, waiting)
-def test_asking_changes_nothing_of_what_is_planned(
+def test_estimates_do_not_change_the_plan(
     order: str,
     offered: list[FreeNode],
     purse: int,

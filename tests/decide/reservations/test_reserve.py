@@ -287,7 +287,7 @@ def test_a_task_behind_a_reserved_start_gets_its_reason() -> None:
     assert [group.example.id for group in waiting_groups] == ["new"]
 
 
-def test_a_range_that_would_run_into_what_is_kept_is_not_let_in() -> None:
+def test_a_range_that_would_run_into_a_reservation_is_not_assigned() -> None:
     """One item would be over in time; a range of them would not."""
     clock = Clock("fcfs", 2)
     clock.submit(task("busy", submitted_at=clock.now, expected_seconds=24.0))

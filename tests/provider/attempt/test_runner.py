@@ -301,7 +301,7 @@ def a_command(harness: RunnerHarness, directory: Path, source: str, **changes: B
     return replace(a_grant(), spec=replace(spec, **changes), secrets={"TOKEN": "swordfish"})
 
 
-async def test_a_command_finds_what_came_along_and_leaves_files(
+async def test_a_command_finds_its_input_files_and_leaves_outputs(
     driver: Driver, tmp_path: Path
 ) -> None:
     harness = RunnerHarness(tmp_path, driver)

@@ -135,7 +135,7 @@ async def test_too_many_files_are_refused(
     assert preparation.shelved() == []
 
 
-async def test_a_link_to_the_outside_is_refused(
+async def test_a_link_that_leads_outside_is_refused(
     preparation: PreparationHarness, index: LoopbackIndex
 ) -> None:
     link = "import os; os.path.lexists('/environment/x') or os.symlink('/etc', '/environment/x')\n"

@@ -27,7 +27,7 @@ async def test_lines_are_passed_on_whole() -> None:
     ]
 
 
-async def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_is_missing() -> None:
+async def test_a_flood_keeps_its_beginning_and_end_and_says_how_much_is_missing() -> None:
     lines = [b"%07d\n" % number for number in range(500_000)]
     remarks = b"".join(await remarks_of(*lines))
     assert 2 * len(remarks) < ALLOWED_BYTES, "there are two steps"

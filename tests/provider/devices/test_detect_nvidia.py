@@ -182,7 +182,7 @@ async def test_a_power_limit_is_set_where_it_may_be(rig: NvmlRig) -> None:
         assert await sampler.set_power("GPU-t4", 300) is None, "it is so already"
 
 
-async def test_a_library_that_hangs_is_ended_and_asked_again(rig: NvmlRig) -> None:
+async def test_a_hanging_library_is_killed_and_queried_again(rig: NvmlRig) -> None:
     async with looking(*(await found()).devices, seconds=2.0) as sampler:
         await _answered(sampler, 40)
         rig.say("GPU-l4", temperature="hang")

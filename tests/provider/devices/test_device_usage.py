@@ -8,7 +8,7 @@ from potluck.wire.provider import GrantedDevice
 from tests.provider.builders import a_grant
 
 
-def test_a_device_is_counted_from_look_to_look() -> None:
+def test_device_usage_is_counted_between_samples() -> None:
     usage = DeviceUsage()
     usage.note(Sample(utilisation_percent=50.0, power_watts=100.0), 10.0)
     before = usage.read(10.0)

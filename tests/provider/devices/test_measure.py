@@ -57,7 +57,7 @@ async def test_an_unreadable_cache_is_harmless(tmp_path: Path, cached: bytes) ->
     assert await measure(DEVICE, FOUND, tmp_path, AT_ONCE) is None
 
 
-async def test_devices_are_measured_when_they_are_free_and_what_is_known_at_once(
+async def test_free_devices_are_measured_and_known_figures_are_used_immediately(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "measured.json").write_bytes(b'{"GPU-1 1.0": {"memory_bytes_per_second": 5}}')

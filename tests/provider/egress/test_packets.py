@@ -88,7 +88,7 @@ def test_a_refusal_goes_back_to_its_sender_and_quotes_the_packet() -> None:
         assert (total & 0xFFFF) + (total >> 16) == 0xFFFF, "the checksum is right"
 
 
-def test_the_query_for_the_gateway_is_of_the_link() -> None:
+def test_queries_for_the_gateway_stay_on_the_link() -> None:
     assert a_check().may_leave(query_gateway())
 
 

@@ -104,7 +104,7 @@ async def test_a_damaged_download_is_repeated_and_finally_refused(
             await cache.hold("three", "account", [other], courier)
 
 
-async def test_the_longest_unused_makes_room_and_what_is_in_use_stays(
+async def test_the_least_recently_used_file_is_evicted_and_files_in_use_stay(
     server: FakeServer, tmp_path: Path
 ) -> None:
     refs = [blob(server, bytes([number]) * 400) for number in range(4)]

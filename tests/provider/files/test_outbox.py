@@ -33,7 +33,7 @@ def test_synced_entries_survive_a_restart(tmp_path: Path) -> None:
     assert len(Outbox.open(tmp_path, ATTEMPT)) == 0
 
 
-def test_a_torn_index_says_what_is_whole(tmp_path: Path) -> None:
+def test_a_torn_index_lists_only_complete_files(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
     first = outbox.add(OutputRole.OUTPUT, "first", [b"1"])
     outbox.sync()

@@ -96,7 +96,7 @@ async def test_small_files_travel_together_and_large_ones_in_parts(
     assert len(LARGE) > INLINE_BYTES and server.files.parts == 3 + 1 + 3
 
 
-async def test_the_next_life_does_not_ship_what_was_given_back(
+async def test_a_restarted_provider_does_not_upload_discarded_files(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outboxes, "_GIVEN_BACK_BYTES", 1)

@@ -98,7 +98,7 @@ async def test_a_tree_is_built_once_from_few_requests(
     assert VolumeCache(tmp_path, 10**6).versions(9) == (volume.held_key,)
 
 
-async def test_the_next_version_takes_what_is_here(
+async def test_the_next_version_reuses_chunks_that_are_here(
     server: FakeServer, shelf: Shelf, tmp_path: Path
 ) -> None:
     before = shelf.volume(a=[ONE, TWO], b=[THREE])
@@ -118,7 +118,7 @@ async def test_the_next_version_takes_what_is_here(
     assert len(set(cache.versions(9))) == 3
 
 
-async def test_a_killed_fetch_goes_on_with_what_is_right(
+async def test_a_killed_fetch_resumes_with_its_intact_chunks(
     server: FakeServer, shelf: Shelf, tmp_path: Path
 ) -> None:
     volume = shelf.volume(a=[ONE, TWO], b=[THREE])
@@ -136,7 +136,7 @@ async def test_a_killed_fetch_goes_on_with_what_is_right(
     assert not list(tmp_path.glob("*/*.part"))
 
 
-async def test_a_cut_line_costs_what_was_on_it(
+async def test_a_broken_connection_costs_only_the_chunk_in_transfer(
     server: FakeServer, shelf: Shelf, tmp_path: Path
 ) -> None:
     volume = shelf.volume(a=[ONE, TWO, THREE])

@@ -118,7 +118,9 @@ def behave(manner: str) -> Any:  # noqa: C901, a list of manners
     return manner
 
 
-async def test_a_call_gives_its_value_and_the_next_one_finds_it_warm(shop: Shop) -> None:
+async def test_a_call_returns_its_value_and_the_next_one_finds_the_interpreter_warm(
+    shop: Shop,
+) -> None:
     first = await shop.run(call_of(count))
     cold = _started()
     second = await shop.run(call_of(count))

@@ -124,7 +124,7 @@ def test_a_file_that_is_wrong_from_the_start_offers_nothing(tmp_path: Path) -> N
     assert owner.availability() is Availability.AVAILABLE
 
 
-def test_the_file_is_read_only_when_its_outside_has_changed(owner: Owner) -> None:
+def test_the_file_is_read_again_only_if_its_metadata_changed(owner: Owner) -> None:
     assert not owner.rules.reread_if_changed()
     owner.path.write_text("paused = true\n")
     rereads = [owner.rules.reread_if_changed() for _ in range(3)]

@@ -70,7 +70,7 @@ def test_packages_of_the_host_cannot_be_imported_unless_a_program_of_it_runs(hos
     assert PYTHON_IS_MOUNTED or output == f"[] {listings}\n"
 
 
-def test_the_root_holds_what_was_put_there(host: Host) -> None:
+def test_the_root_directory_contains_only_the_expected_entries(host: Host) -> None:
     result = host.python("import os; print(sorted(os.listdir('/')), sorted(os.listdir('/etc')))")
     root, etc = result.stdout.decode().strip().split("] ")
     expected = {"bin", "dev", "etc", "lib", "proc", "sbin", "tmp", "usr", "work"}
@@ -122,7 +122,7 @@ OWN_LIBRARY = {"LD_LIBRARY_PATH"} if PYTHON_IS_MOUNTED else set()
 
 
 @pytest.mark.parametrize("variable", ["MINE", "POTLUCK_TASK_ID", None])
-def test_the_environment_is_only_what_was_given(host: Host, variable: str | None) -> None:
+def test_the_environment_has_only_the_requested_variables(host: Host, variable: str | None) -> None:
     environment = {variable: "1"} if variable else {}
     result = host.python("import os; print(sorted(os.environ))", environment=environment)
     names = json.loads(result.stdout.replace(b"'", b'"'))
@@ -289,7 +289,7 @@ def test_each_run_of_root_is_another_uid(host: Host, is_root: bool) -> None:
     assert len(uids) == (2 if is_root else 1)
 
 
-def test_a_variable_for_the_loader_does_not_reach_what_runs_as_root(host: Host) -> None:
+def test_loader_variables_do_not_reach_programs_that_run_as_root(host: Host) -> None:
     """The steps before the command would say so if they met a library that is none."""
     result = host.run(
         command=("/bin/true",), files={"evil.so": b"x"}, environment={"LD_PRELOAD": "/work/evil.so"}

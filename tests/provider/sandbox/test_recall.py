@@ -58,7 +58,7 @@ def test_a_process_without_a_handler_ends_immediately(any_host: Host) -> None:
     assert result.ended.run_seconds < 5
 
 
-def test_a_second_wish_brings_the_end_nearer_and_keeps_the_reason(any_host: Host) -> None:
+def test_a_second_stop_request_shortens_the_grace_and_keeps_the_reason(any_host: Host) -> None:
     result = _recalled(any_host, DEAF, 1000.0, 0.1)
     assert result.ended is not None
     assert result.ended.reason is EndReason.RECLAIMED

@@ -89,7 +89,7 @@ def test_the_working_directory_is_empty_and_writable(host: Host) -> None:
 
 @needs_root
 @pytest.mark.parametrize("size_mib", [1, 2, 16, 256, 1000, 20_000])
-def test_an_image_holds_what_was_asked_for(tmp_path: Path, size_mib: int) -> None:
+def test_an_image_has_room_for_the_requested_size(tmp_path: Path, size_mib: int) -> None:
     image = make_template(tmp_path, size_mib * MIB).make_image(tmp_path)
     try:
         space = os.fstatvfs(image.directory)

@@ -31,7 +31,7 @@ def kept(directory: Path) -> set[str]:
     return {str(path) for path in files} - {"lock", "node.json"}
 
 
-async def test_the_key_goes_with_the_last_server(server: FakeServer, tmp_path: Path) -> None:
+async def test_the_key_is_deleted_with_the_last_server(server: FakeServer, tmp_path: Path) -> None:
     other = f"http://127.0.0.1:{free_port()}"
     has_provided(tmp_path, server.url)
     has_provided(tmp_path, other)

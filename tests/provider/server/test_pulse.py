@@ -6,7 +6,7 @@ from potluck.provider.server import heartbeat
 from potluck.provider.server.heartbeat import Pulse
 
 
-def test_silence_begins_when_a_beat_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_begins_when_a_heartbeat_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a limit below the interval stops tasks while the server answers each beat."""
     now = 100.0
     monkeypatch.setattr(heartbeat, "_now", lambda: now)

@@ -249,7 +249,7 @@ def polling_of(
     return acquire_forever(provider.link, content, provider.tell, pulse, polling_for(0.05))
 
 
-async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) -> None:
+async def test_heartbeats_list_held_leases_and_return_stops(server: FakeServer) -> None:
     lease, _ = a_lease()
     async with linked(server) as provider:
         heartbeats = beat_forever(
@@ -357,7 +357,7 @@ async def test_a_revoked_key_ends_the_conversation(server: FakeServer) -> None:
     assert "revoked" in error_info.value.detail
 
 
-async def test_a_server_that_goes_by_another_name_gets_no_signature(server: FakeServer) -> None:
+async def test_a_server_with_another_name_gets_no_signature(server: FakeServer) -> None:
     settings = settings_for(server.url.replace("127.0.0.1", "localhost"), Path("/nonexistent"))
     async with open_node_client(
         settings, KEY, lambda: REGISTRATION, lambda _: None, lambda _: None
@@ -538,7 +538,7 @@ async def test_reports_withdrawn_during_an_outage_are_not_sent_after_it(server: 
     assert server.reports == [Started(stays)]
 
 
-async def test_a_beat_after_an_outage_lists_what_is_held_then(server: FakeServer) -> None:
+async def test_a_heartbeat_after_an_outage_lists_the_leases_held_then(server: FakeServer) -> None:
     (old, _), (new, _) = a_lease(), a_lease()
     held_leases = [old]
     async with linked(server) as provider:

@@ -64,7 +64,7 @@ def test_the_last_admin_cannot_be_removed(server: ServerProcess) -> None:
     assert operator.call("GET", "/v1/accounts").status == 200
 
 
-def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> None:
+def test_an_admin_sets_the_quota_of_an_account(server: ServerProcess) -> None:
     operator, (ann, ann_id) = server.client(), signed_in(server, "with a quota")
     assert ann.get("/v1/me")["quota"]["weight"] == 1
     path = f"/v1/accounts/{ann_id}/quota"

@@ -51,7 +51,7 @@ def test_an_invite_has_a_note(server: ServerProcess) -> None:
     assert audited(operator, "invite_made", invite["id"])[0]["note"] == "for Ben"
 
 
-def test_credit_is_taken_back_up_to_what_is_available(server: ServerProcess) -> None:
+def test_at_most_the_available_credit_is_taken_back(server: ServerProcess) -> None:
     operator, (ann, ann_id) = server.client(), signed_in(server, "granted twice")
     before = ann.get("/v1/me")["available_micro"]
     assert status(operator, "POST", f"/v1/accounts/{ann_id}/grants", b'{"amount_micro":500}') == 204

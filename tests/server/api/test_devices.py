@@ -132,7 +132,9 @@ def test_devices_show_reliability_labels_and_own_tasks_only(
     assert (device["reliability"], device["labels"], device["own_tasks_only"]) == (1.0, [], False)
 
 
-def test_the_pool_in_numbers(server: ServerProcess, owner: Person, consumer: Person) -> None:
+def test_the_pool_counts_nodes_devices_and_attempts(
+    server: ServerProcess, owner: Person, consumer: Person
+) -> None:
     before = consumer.api.get(routes.SHOW_POOL.path)
     assert before["nodes"] >= 1 and before["gpus"]["free"] >= 1
     assert before["cpus"] == {"free": 0, "busy": 0, "away": 0}

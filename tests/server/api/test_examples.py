@@ -94,7 +94,7 @@ def test_every_error_has_a_documented_answer() -> None:
     assert len(operations()) == len(OPERATIONS) - len(PAGES)
 
 
-def test_a_webhook_s_examples_show_what_was_asked_for() -> None:
+def test_examples_of_webhooks_agree_with_their_requests() -> None:
     examples = {name: OPERATIONS[f"{name}_webhook"] for name in ("change", "pause", "rotate")}
     assert examples["change"].response.name == examples["change"].request.name
     assert examples["pause"].response.pause.reason == "owner"

@@ -91,7 +91,7 @@ def test_a_summary_of_ages_is_refused(rich: Api) -> None:
     )
 
 
-def test_a_summary_by_what_is_no_line(rich: Api) -> None:
+def test_a_summary_by_an_unknown_period_is_refused(rich: Api) -> None:
     assert rich.call("GET", f"{routes.LEDGER_SUMMARY.path}?by=week").status == 400
 
 

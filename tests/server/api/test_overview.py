@@ -43,7 +43,7 @@ def test_tasks_are_counted_by_state(ann: Api, server: ServerProcess) -> None:
     assert counts(stranger) == {}
 
 
-def test_the_market_shows_what_is_on_offer(server: ServerProcess, owner: Person, ann: Api) -> None:
+def test_the_market_shows_offered_devices(server: ServerProcess, owner: Person, ann: Api) -> None:
     (device,) = ann.get(f"{routes.LIST_DEVICES.path}?limit=100")["devices"][:1] or [None]
     assert device is not None
     market = ann.get(routes.MARKET.path)

@@ -22,7 +22,7 @@ FUNCTION = {
 NOTHING = "task_01jd0000000000000000000000"
 
 
-def test_a_list_is_taken_once_and_each_is_answered(server: ServerProcess) -> None:
+def test_a_batch_is_stored_once_and_each_task_gets_an_answer(server: ServerProcess) -> None:
     me = server.client()
     request = {
         "tasks": [{"spec": SCRIPT}, {"spec": FUNCTION}, {"spec": SCRIPT, "allow_failures": 1}]

@@ -350,7 +350,7 @@ def _for_longer(request: dict[str, Any], api: Api) -> dict[str, Any]:
     "change",
     [_no_delegation, _for_another_key, _by_another_wallet, _with_a_wrong_signature, _for_longer],
 )
-def test_a_delegation_that_does_not_hold_approves_nothing(
+def test_an_invalid_delegation_approves_nothing(
     terminal: Api, change: Callable[[dict[str, Any], Api], dict[str, Any]]
 ) -> None:
     approval = ask(terminal, node_key=Wallet("a node key that waits").address)

@@ -49,7 +49,7 @@ async def send(url: str) -> EgressResponse:
         outward.close()
 
 
-async def test_the_request_is_what_was_asked_for_and_says_nothing_about_the_server(
+async def test_the_request_is_sent_unchanged_and_reveals_nothing_about_the_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")

@@ -332,7 +332,7 @@ async def test_a_waiting_task_knows_why(pool: Pool) -> None:
     assert task_view.waiting is not None and task_view.waiting.code == "no_nodes"
 
 
-async def test_registering_again_keeps_ids_and_what_is_reserved(pool: Pool) -> None:
+async def test_registering_again_keeps_ids_and_reservations(pool: Pool) -> None:
     first = await pool.offer(devices=2)
     await pool.submit()
     await pool.plan()

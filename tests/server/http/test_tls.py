@@ -199,7 +199,7 @@ def test_a_machine_joins_a_pool_that_it_knows_by_fingerprint(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_two_versions_of_tls_are_spoken(secure: ServerProcess, version: ssl.TLSVersion) -> None:
+def test_two_versions_of_tls_are_supported(secure: ServerProcess, version: ssl.TLSVersion) -> None:
     context = context_for(secure)
     context.minimum_version = context.maximum_version = version
     assert served_with(context, secure)

@@ -19,7 +19,7 @@ from tests.provider.sandbox.docker.image import BARE, NAME, bring
 from tests.wallets import Wallet
 
 
-def test_images_run_beside_bubblewrap_and_others_get_those_that_are_named(
+def test_images_run_beside_bubblewrap_and_strangers_get_allowed_images_only(
     docker: Started, tmp_path: Path
 ) -> None:
     asyncio.run(bring(docker))

@@ -328,7 +328,9 @@ async def test_a_task_that_cannot_be_cleared_does_not_block_others(
     assert uncleared_ids == [grants[0].task_id]
 
 
-async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_age_is_measured_by_the_clock_of_the_database(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An instance whose clock is ahead takes nothing away that others have just put."""
 
     class Ahead(datetime):

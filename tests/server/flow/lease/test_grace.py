@@ -164,7 +164,9 @@ async def beat(pool: Pool, *running: tuple[NodeId, Grant]) -> None:
         assert await pool.beat(node_id, lease_of(grant)) == []
 
 
-async def test_a_third_of_the_nodes_at_once_is_the_servers_own_fault_first(pool: Pool) -> None:
+async def test_silence_of_a_third_of_the_nodes_is_first_taken_as_the_servers_fault(
+    pool: Pool,
+) -> None:
     running = await many(pool, 9)
     await sleep(pool, 62)
     await beat(pool, *running[3:])

@@ -105,7 +105,7 @@ async def test_waiting_polls_are_checked_together_and_find_unannounced_work(
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_a_check_finds_what_was_called_off(pool: Pool) -> None:
+async def test_a_check_finds_cancelled_attempts(pool: Pool) -> None:
     without_wakes(pool)
     node_id, grant = await pool.started()
     request = AcquireLeases((lease_of(grant),), wait_seconds=20.0)

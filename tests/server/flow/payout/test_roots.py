@@ -36,7 +36,7 @@ async def read(paying: PayingPool, column: str) -> str | None:
     return column_value
 
 
-async def test_a_contract_that_replaces_another_pays_only_what_is_new(paying: PayingPool) -> None:
+async def test_a_contract_that_replaces_another_pays_only_new_rewards(paying: PayingPool) -> None:
     carol = await funded(paying)
     await paying.pay_out()
     await paying.claim("carol")

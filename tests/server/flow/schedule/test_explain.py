@@ -145,7 +145,7 @@ async def test_a_reason_is_not_said_twice(pool: Pool) -> None:
     assert explanation.sentence == "It does not wait: it has ended, cancelled."
 
 
-async def test_many_questions_leave_the_leader_half_of_its_time(
+async def test_many_explanations_leave_the_leader_half_of_its_time(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer takes a while; what nobody waits for any more is not answered."""

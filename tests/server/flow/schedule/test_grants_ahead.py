@@ -100,7 +100,7 @@ async def test_a_cancelled_holder_passes_its_share_on(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_a_silent_node_loses_what_runs_and_gives_back_the_rest(pool: Pool) -> None:
+async def test_a_silent_node_loses_running_tasks_and_returns_the_rest(pool: Pool) -> None:
     _, (first, second, _) = await line(pool, 3)
     await pool.sql("UPDATE attempts SET lease_expires_at = now()")
     await expire_once(pool.services, pool.leads)

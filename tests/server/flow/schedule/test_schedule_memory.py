@@ -328,7 +328,7 @@ async def test_a_round_that_is_cut_off_leaves_nothing_behind_in_memory(pool: Poo
     await pool.check()
 
 
-async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -> None:
+async def test_granted_ranges_of_an_array_are_no_longer_pending(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit(items=10)
     memory = await begun(pool)

@@ -167,7 +167,7 @@ async def test_each_device_has_its_line_and_the_sum_agrees_with_the_earnings(poo
     assert {line.model for line in lines} == {"RTX 4090", ""}
 
 
-async def test_running_attempts_count_until_now_with_what_is_held_back(pool: Pool) -> None:
+async def test_running_attempts_count_until_now_with_held_back_credit(pool: Pool) -> None:
     node_id, grant = await begin(pool)
     await run(pool, 600)
     total, _ = await contributed(pool)

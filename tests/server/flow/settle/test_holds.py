@@ -35,7 +35,7 @@ async def credit(pool: Pool) -> tuple[int, int, int]:
     )
 
 
-async def test_the_same_hold_is_taken_once(pool: Pool) -> None:
+async def test_a_repeated_hold_is_taken_once(pool: Pool) -> None:
     _, grant = await begin(pool)
     with pytest.raises(asyncpg.UniqueViolationError):
         async with pool.services.database.transaction() as connection:

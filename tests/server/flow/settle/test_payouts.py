@@ -52,7 +52,7 @@ async def payee(pool: Pool) -> Pool:
     return pool
 
 
-async def test_a_payout_moves_what_is_claimable_out_of_the_pool(payee: Pool) -> None:
+async def test_a_payout_moves_claimable_credit_out_of_the_pool(payee: Pool) -> None:
     assert await mark(payee, row("a", 4)) == PayoutsMarked(1, 0, 4 * CREDIT)
     assert await claim_and_paid(payee) == (6, 4)
     audited = await payee.sql(

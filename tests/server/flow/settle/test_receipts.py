@@ -65,7 +65,7 @@ async def finish(node: SigningNode, seconds: float = 60.0) -> None:
     node.sign(claim(grant, worked_ms=round(1000 * seconds)))
 
 
-async def test_both_sides_sign_what_was_done_and_charged(pool: Pool, node: SigningNode) -> None:
+async def test_both_sides_sign_the_work_and_the_charge(pool: Pool, node: SigningNode) -> None:
     await finish(node)
     response = await node.beat()
     assert (response.refused, response.next_number) == ("", 2)

@@ -102,7 +102,7 @@ async def test_only_two_slices_and_a_checkpoint_are_held(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_the_end_pays_what_was_held_back(pool: Pool) -> None:
+async def test_the_end_pays_held_back_credit(pool: Pool) -> None:
     node_id, grant = await begin(pool)
     await run(pool, HOUR)
     await let_pass(pool, 50)

@@ -175,7 +175,7 @@ async def test_an_unmet_requirement_is_reported_with_a_suggestion(pool: Pool) ->
     assert task_estimate.changes == ["1 node would take it if it did not require the model H100."]
 
 
-async def test_a_delay_and_a_deadline_are_counted_in(pool: Pool) -> None:
+async def test_estimates_include_a_delay_and_a_deadline(pool: Pool) -> None:
     await pool.started()
     task_estimate = await estimated(pool, start_within_seconds=60.0)
     assert task_estimate.outlook is Outlook.LATER

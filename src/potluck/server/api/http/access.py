@@ -188,8 +188,8 @@ def _is_open_locally(
 ) -> bool:
     """Whether the operation is open to this caller, who is on this machine.
 
-    A proxy here would make every client look so, whether or not the server knows of it; a web page
-    would, by a name of its own that leads to this machine.
+    Requests of a proxy on this machine do not count, since they may come from anyone; nor do
+    requests for another host name, with which a web page could reach this machine.
     """
     if not operation.is_open_locally or not services.settings.is_private:
         return False

@@ -107,10 +107,12 @@ def _answer(task_id: TaskId, end: int, appended: streams.Appended) -> ItemsAppen
         case "missing":
             raise Conflict(f"{task_id} is not a call stream.", "Submit the calls as another task.")
         case "other":
-            raise Conflict(f"{task_id} has other items at this place.", "Append after the last.")
+            raise Conflict(
+                f"{task_id} has other items at this place.", "Append after the last item."
+            )
         case "gap":
             raise Conflict(
-                f"{task_id} has only {appended.items} items so far.", "Append after the last."
+                f"{task_id} has only {appended.items} items so far.", "Append after the last item."
             )
         case "full":
             raise Conflict(f"{task_id} would have more than {MOST_ITEMS} items.", _CLOSED)
