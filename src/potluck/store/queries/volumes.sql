@@ -1,4 +1,5 @@
--- Locked in the order of blobs.sql: the account's use, its volumes, then its claims by hash.
+-- Locked in the order of blobs.sql: the account's use, its volumes, versions by volume and hash, then its
+-- claims by hash. A submission holds versions before claims, as the removal of a version does.
 
 -- name: list
 -- Those of the account, and those that others share with it.
@@ -68,10 +69,17 @@ UPDATE blob_claims SET pinned_until = 'infinity', look_at = 'infinity'
 FROM named WHERE blob_claims.account_id = named.account_id AND blob_claims.sha256 = named.sha256
 
 -- name: remove
+WITH gone AS (
+    SELECT volume_id, version FROM volume_versions
+    WHERE volume_id = :volume_id AND removed_at IS NULL
+        AND (:version::bytea IS NULL OR version = :version)
+    ORDER BY version
+    FOR NO KEY UPDATE
+)
 UPDATE volume_versions SET removed_at = now()
-WHERE volume_id = :volume_id AND removed_at IS NULL
-    AND (:version::bytea IS NULL OR version = :version)
-RETURNING version
+FROM gone
+WHERE volume_versions.volume_id = gone.volume_id AND volume_versions.version = gone.version
+RETURNING volume_versions.version
 
 -- name: forget_settings
 -- A later volume of the same name is another one.
@@ -155,15 +163,20 @@ DELETE FROM volumes WHERE id IN (SELECT id FROM empty)
 
 -- name: expire
 -- By the owners' rules: too many versions, or not used for too long.
+WITH due AS (
+    SELECT versions.volume_id, versions.version FROM (
+        SELECT volume_id, version, keep_versions, keep_seconds, used_at,
+            row_number() OVER (PARTITION BY volume_id ORDER BY put_at DESC, version) AS place
+        FROM volume_versions JOIN volumes ON volumes.id = volume_id
+        WHERE removed_at IS NULL AND (keep_versions IS NOT NULL OR keep_seconds IS NOT NULL)
+    ) AS kept JOIN volume_versions AS versions USING (volume_id, version)
+    WHERE place > keep_versions OR kept.used_at < now() - make_interval(secs => keep_seconds)
+    ORDER BY versions.volume_id, versions.version
+    FOR NO KEY UPDATE OF versions
+)
 UPDATE volume_versions SET removed_at = now()
-FROM (
-    SELECT volume_id, version, keep_versions, keep_seconds, used_at,
-        row_number() OVER (PARTITION BY volume_id ORDER BY put_at DESC, version) AS place
-    FROM volume_versions JOIN volumes ON volumes.id = volume_id
-    WHERE removed_at IS NULL AND (keep_versions IS NOT NULL OR keep_seconds IS NOT NULL)
-) AS kept
-WHERE volume_versions.volume_id = kept.volume_id AND volume_versions.version = kept.version
-    AND (place > keep_versions OR kept.used_at < now() - make_interval(secs => keep_seconds))
+FROM due
+WHERE volume_versions.volume_id = due.volume_id AND volume_versions.version = due.version
 
 -- name: change
 UPDATE volumes SET
@@ -201,12 +214,18 @@ WITH held AS (
     JOIN volumes ON volumes.account_id = accounts.id AND volumes.name = new.name
     JOIN volume_versions ON volume_id = volumes.id AND volume_versions.version = new.version
         AND removed_at IS NULL
+    ORDER BY volumes.id, volume_versions.version
     FOR KEY SHARE OF volume_versions
+), due AS (
+    SELECT volume_id, version FROM volume_versions
+    WHERE (volume_id, version) IN (SELECT volume_id, version FROM held)
+        AND used_at < now() - interval '1 minute'
+    ORDER BY volume_id, version
+    FOR NO KEY UPDATE
 ), used AS (
     UPDATE volume_versions SET used_at = now()
-    FROM (SELECT DISTINCT volume_id, version FROM held) AS each
-    WHERE volume_versions.volume_id = each.volume_id AND volume_versions.version = each.version
-        AND used_at < now() - interval '1 minute'
+    FROM due
+    WHERE volume_versions.volume_id = due.volume_id AND volume_versions.version = due.version
 ), added AS (
     INSERT INTO task_volumes (task_id, volume_id, version)
     SELECT DISTINCT task_id, volume_id, version FROM held
