@@ -6,6 +6,7 @@ clients and nodes gathered in measurements. The limits are a little above what w
 that needs more has to say why here.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -240,7 +241,7 @@ async def test_a_script_reads_as_many_rows_when_the_tables_have_grown(
 
 _IN_PLACE = """
 SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
-WHERE relname IN ('tasks', 'attempts')
+WHERE relname = ANY($1)
 """
 
 
@@ -249,10 +250,34 @@ async def test_calls_update_their_rows_in_place(pool: Pool) -> None:
     mode = await Mode.open(pool)
     for _ in range(20):
         await mode.run_calls(1)
+    await _check_in_place(pool, "tasks", "attempts")
+
+
+async def test_scripts_update_their_devices_in_place(pool: Pool) -> None:
+    """The leader learns of them by their node, which changes in the same transaction."""
+    mode = await Mode.open(pool)
+    for _ in range(40):
+        await run_mode(mode, "script")
+    await _check_in_place(pool, "devices")
+
+
+async def test_every_other_change_of_a_device_is_marked_for_the_leader(pool: Pool) -> None:
+    columns = await pool.sql(
+        "SELECT array_agg(attname::text ORDER BY attname) FROM pg_attribute"
+        " WHERE attrelid = 'devices'::regclass AND attnum > 0 AND NOT attisdropped"
+    )
+    trigger = await pool.sql(
+        "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'devices_changed'"
+    )
+    not_marked = {name for name in columns if not re.search(rf'old\."?{name}\b', trigger)}
+    assert not_marked == {"id", "free_milli", "used_memory_bytes", "changed"}
+
+
+async def _check_in_place(pool: Pool, *names: str) -> None:
     await _stats(pool)
     async with pool.services.database.statement() as connection:
-        tables = await connection.fetch(_IN_PLACE)
-    assert len(tables) == 2
+        tables = await connection.fetch(_IN_PLACE, names)
+    assert len(tables) == len(names)
     for name, updates, in_place in tables:
         assert updates >= 40 and in_place >= updates * 0.8, (name, updates, in_place)
 

@@ -44,7 +44,7 @@ async def mount(pool: Pool, *files: BlobRef) -> None:
 
 
 async def waiting_for_the_first_version(
-    pool: Pool, stage: Callable[[], Awaitable[Any]], lock: str, *free: tuple[str, ...]
+    pool: Pool, stage: Callable[[], Awaitable[Any]], lock: str, *free: tuple[Any, ...]
 ) -> None:
     async with pool.services.database.transaction() as connection:
         await connection.execute(f"{FIRST} {lock}")
