@@ -9,6 +9,7 @@ from potluck.wire import codec
 
 SCHEDULE = "schedule"  # a task may have become placeable
 OUTBOX = "outbox"  # there are new events
+EVENTS = "events"  # events of any account were announced
 WEBHOOKS = "webhooks"  # there may be deliveries to send
 CALLERS = "callers"  # an account, a session or a key has changed
 QUESTIONS = "questions"  # there is a question for the leader

@@ -253,6 +253,26 @@ async def test_calls_update_their_rows_in_place(pool: Pool) -> None:
     await _check_in_place(pool, "tasks", "attempts")
 
 
+async def test_events_are_never_updated(pool: Pool) -> None:
+    """Once it is known that no instance of another version runs."""
+    mode = await Mode.open(pool)
+    await run_mode(mode, "script")
+    inserted_before, updated_before = await _event_changes(pool)
+    for _ in range(5):
+        await run_mode(mode, "script")
+    inserted, updated = await _event_changes(pool)
+    assert inserted - inserted_before >= 25 and updated == updated_before
+
+
+async def _event_changes(pool: Pool) -> tuple[int, int]:
+    await _stats(pool)
+    async with pool.services.database.statement() as connection:
+        (events,) = await connection.fetch(
+            "SELECT n_tup_ins, n_tup_upd FROM pg_stat_user_tables WHERE relname = 'events'"
+        )
+    return events["n_tup_ins"], events["n_tup_upd"]
+
+
 async def test_scripts_update_their_devices_in_place(pool: Pool) -> None:
     """The leader learns of them by their node, which changes in the same transaction."""
     mode = await Mode.open(pool)

@@ -28,6 +28,7 @@ class PlacedEvent(Struct, frozen=True):
     reason: str | None = None  # of its end
     is_of_attempt: bool = False  # whether an attempt caused it
     start_seconds: float | None = None  # how long the task waited for its first start, just now
+    has_webhook: bool = False  # whether its account has any
 
 
 async def append(connection: Connection, events: Sequence[Event]) -> None:
@@ -81,7 +82,13 @@ async def place_events(connection: Connection, limit: int) -> None:
 
 
 def _placed(row: Any) -> PlacedEvent:
-    facts = (row["state"], row["reason"], row["is_of_attempt"], row["start_seconds"])
+    facts = (
+        row["state"],
+        row["reason"],
+        row["is_of_attempt"],
+        row["start_seconds"],
+        row["has_webhook"],
+    )
     return PlacedEvent(row["place"], _event(row), *facts)
 
 

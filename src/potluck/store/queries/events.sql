@@ -32,7 +32,10 @@ LEFT JOIN LATERAL (
             FROM tasks
             WHERE event.kind = 'task.running' AND tasks.id = event.task_id
                 AND started_at = event.created_at AND after_ids = '{}'
-        ) AS start_seconds
+        ) AS start_seconds,
+        EXISTS (
+            SELECT FROM webhooks WHERE webhooks.account_id = event.account_id AND paused_at IS NULL
+        ) AS has_webhook
     FROM settled_events(head.announced, :limit) AS event
 ) AS found ON true
 ORDER BY found.place

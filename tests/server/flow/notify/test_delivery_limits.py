@@ -12,6 +12,7 @@ from potluck.local.network.name_lookup import Busy
 from potluck.model.error import QuotaExceeded
 from potluck.model.event import EventKind
 from potluck.model.webhook import PauseReason
+from potluck.server import topics
 from potluck.server.flow.notify import event_stream, notify, webhook_delivery, webhooks
 from potluck.server.loops.webhook_delivery import WebhookDeliveryLoop
 from potluck.store.events.event_list import EventFilter
@@ -268,3 +269,21 @@ async def test_a_fault_of_the_sender_is_a_try_like_any_other(delivering: Deliver
     (waiting,) = await log_of(delivering, created.webhook.id)
     (failed_try,) = waiting.newest_tries
     assert failed_try.detail == "The server could not send it. Tell the operator."
+
+
+async def test_events_of_an_account_without_a_webhook_wake_no_delivery(
+    delivering: Delivering, receiver: Receiver
+) -> None:
+    """So nothing is asked of the database for them; those who follow all events are woken."""
+    live = delivering.pool.services.live
+    task_id = (await delivering.pool.submit()).id
+    async with (
+        live.listen(topics.WEBHOOKS) as deliveries_due,
+        live.listen(topics.EVENTS) as announced,
+    ):
+        await delivering.happen(task_id, 1)
+        assert announced.take_wake() and not deliveries_due.take_wake()
+        await delivering.make(receiver.url)
+        deliveries_due.take_wake()
+        await delivering.happen(task_id, 2)
+        assert deliveries_due.take_wake()

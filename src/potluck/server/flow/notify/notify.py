@@ -97,4 +97,6 @@ async def _wake(services: Services, placed: Sequence[PlacedEvent]) -> None:
     ):
         await services.live.wake(topic)
     if placed:
+        await services.live.wake(topics.EVENTS)
+    if any(item.has_webhook for item in placed):
         await services.live.wake(topics.WEBHOOKS)

@@ -45,7 +45,7 @@ async def follow(services: Services, position: int | None) -> AsyncGenerator[Poo
     quiet_seconds = services.settings.follow_poll_seconds
     shutdown_topic = topics.shutdown(services.instance)
     # Woken for each batch of events that got their places.
-    async with services.live.listen(topics.WEBHOOKS, shutdown_topic) as listener:
+    async with services.live.listen(topics.EVENTS, shutdown_topic) as listener:
         if position is None:
             async with services.database.statement() as connection:
                 position = await event_list.read_head(connection)
