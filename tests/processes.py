@@ -22,6 +22,7 @@ from tests.clusters import CLUSTERS
 from tests.control_groups import remove_groups
 from tests.databases import SHARED
 from tests.log_scanner import SCANNER
+from tests.preloaded import CAN_PRELOAD, PreloadedProcess
 from tests.wallets import Wallet
 
 T = TypeVar("T")
@@ -94,14 +95,18 @@ class PotluckProcess:
     def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
         self._log = log
         SCANNER.watch(log)
+        given, variables = [*arguments, "--json"], {**os.environ, **FAST, **environment}
         with log.open("ab") as stderr:
-            self.process = subprocess.Popen(
-                [*self.prefix, *potluck(*arguments, "--json")],
-                env={**os.environ, **FAST, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-            )
+            if self.prefix or not CAN_PRELOAD:
+                self.process = subprocess.Popen(
+                    [*self.prefix, *potluck(*given)],
+                    env=variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                )
+            else:
+                self.process = PreloadedProcess(given, variables, stderr)
         try:
             self.first = self._first_line()
         except BaseException:
