@@ -81,6 +81,7 @@ class Preloader:
         os.environ.clear()
         os.environ.update(given["environment"])
         sys.argv = [potluck.__main__.__file__, *given["arguments"]]
+        sys.orig_argv = [sys.executable, "-m", "potluck", *given["arguments"]]
 
     def _reap(self) -> None:
         for pid in list(self._ends):
@@ -108,6 +109,4 @@ if __name__ == "__main__":
     orders = socket.socket(fileno=int(sys.argv[1]))
     preload()
     if Preloader(orders).run():
-        from potluck.cli.main import main
-
-        main()
+        potluck.__main__.main()

@@ -22,7 +22,7 @@ from tests.clusters import CLUSTERS
 from tests.control_groups import remove_groups
 from tests.databases import SHARED
 from tests.log_scanner import SCANNER
-from tests.preloaded import CAN_PRELOAD, PreloadedProcess
+from tests.preloaded import PreloadedProcess, can_preload
 from tests.wallets import Wallet
 
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class PotluckProcess:
         SCANNER.watch(log)
         given, variables = [*arguments, "--json"], {**os.environ, **FAST, **environment}
         with log.open("ab") as stderr:
-            if self.prefix or not CAN_PRELOAD:
+            if self.prefix or not can_preload(environment):
                 self.process = subprocess.Popen(
                     [*self.prefix, *potluck(*given)],
                     env=variables,
