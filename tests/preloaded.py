@@ -16,10 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-CAN_PRELOAD = (
-    sys.platform == "linux"
-)  # elsewhere a fork may not go on, or there are no such sockets
 _NUMBER_BYTES = 4
+
+
+def can_preload(environment: Mapping[str, str]) -> bool:
+    """Not with variables that Python reads as it starts; nor where such sockets are missing."""
+    is_for_python = any(name.startswith("PYTHON") for name in environment)
+    return sys.platform == "linux" and not is_for_python
 
 
 class PreloadedProcess(subprocess.Popen[bytes]):
