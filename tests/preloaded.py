@@ -5,6 +5,7 @@ imports them once; each process is a fork of it, and goes on as `python -m potlu
 imports, with arguments, variables, streams and signals of its own.
 """
 
+import atexit
 import json
 import os
 import select
@@ -88,12 +89,16 @@ class _Preloader:
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "tests.preloader", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,  # as its forks have
+                stdout=subprocess.PIPE,  # as its forks have; it writes nothing itself
                 pass_fds=[theirs.fileno()],
             )
+        assert process.stdout is not None
+        process.stdout.close()
+        atexit.register(process.wait)
+        atexit.register(ours.close)  # first: it tells the preloader to end
         return ours
 
 

@@ -35,8 +35,7 @@ def test_a_terminal_is_signed_in_by_the_wallet_of_a_browser(
         expect(page.locator("#ask-code")).to_have_text(login.first["user_code"])
         page.get_by_role("button", name="Sign with Test Wallet").click()
         expect(page.get_by_role("heading")).to_have_text("Signed. Go back to your terminal.")
-        login.process.wait(30)
-        assert login.process.returncode == 0, (tmp_path / "login.log").read_text()
+        assert login.wait() == 0, (tmp_path / "login.log").read_text()
     assert say(tmp_path / "config", "whoami")["address"] == alice.wallet.address
     secret = alice.wallet.key.hex()
     for path in (tmp_path / "config").iterdir():
@@ -72,7 +71,7 @@ def test_a_terminal_that_is_refused_says_so(
         expect(page.get_by_role("heading")).to_have_text("Denied")
         assert login.process.stdout is not None
         output = login.process.stdout.read()
-        login.process.wait(30)
+        login.wait()
         assert login.process.returncode == 77
         assert json.loads(output)["error"]["code"] == "access_denied"
     assert not (tmp_path / "config" / "profile.toml").exists()
