@@ -35,6 +35,7 @@ class PreloadedProcess(subprocess.Popen[bytes]):
         self.args = ["potluck", *arguments]
         self.stdin = self.stderr = None
         self.returncode = None
+        self._lock = threading.Lock()
         self._end, its_end = socket.socketpair()
         reader, writer = os.pipe()
         self.stdout = os.fdopen(reader, "rb")
@@ -64,9 +65,18 @@ class PreloadedProcess(subprocess.Popen[bytes]):
         return returncode
 
     def _poll(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._end], [], [], timeout)[0]:
-            self.returncode = self._number()
-            self._end.close()
+        """Another thread may wait too; the first closes the connection."""
+        if self.returncode is None:
+            ready = select.poll()  # `select.select` takes no descriptor above 1023
+            try:
+                ready.register(self._end, select.POLLIN)
+            except ValueError:  # it is closed
+                return self.returncode
+            is_over = ready.poll(None if timeout is None else 1000 * timeout)
+            with self._lock:
+                if is_over and self.returncode is None:
+                    self.returncode = self._number()
+                    self._end.close()
         return self.returncode
 
     def __del__(self) -> None:
