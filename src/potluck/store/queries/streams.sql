@@ -54,6 +54,26 @@ SELECT node.*, new.* FROM node LEFT JOIN LATERAL (
     CROSS JOIN LATERAL (
         SELECT tasks.cancelled * int4multirange(attempts.items) AS items
         FROM tasks WHERE tasks.id = attempts.task_id OFFSET 0
+    ) AS cancelled
+    CROSS JOIN LATERAL (
+        -- It runs items in order, so it has passed all before the last one that it reported. Of those only
+        -- the number of cancelled ones counts: they are one range. Unknown if others have some of its range.
+        SELECT upper(int4multirange(int4range(lower(attempts.items), coalesce(lower(remaining),
+            upper(attempts.items)))) - cancelled.items) AS place
+        WHERE items_done + (SELECT coalesce(sum(upper(each) - lower(each)), 0)
+                FROM unnest(remaining + cancelled.items) AS each)
+            = upper(attempts.items) - lower(attempts.items)
+        UNION ALL SELECT NULL
+        LIMIT 1
+    ) AS passed
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN passed.place IS NULL THEN cancelled.items ELSE
+            int4multirange(int4range(passed.place - (
+                SELECT coalesce(sum(upper(each) - lower(each)), 0)
+                FROM unnest(cancelled.items * int4multirange(int4range(NULL, passed.place))) AS each
+            )::integer, passed.place))
+            + cancelled.items * int4multirange(int4range(passed.place, NULL)) END AS items
+        OFFSET 0
     ) AS gone
     LEFT JOIN LATERAL unnest(remaining * int4multirange(int4range(known.next_item, NULL)))
         AS part ON true

@@ -422,6 +422,22 @@ async def test_a_node_learns_once_that_a_call_which_it_has_is_cancelled(pool: Po
     assert not (await poll(pool, node_id, grant, 4, cancelled=1)).cancelled
 
 
+async def test_cancelled_calls_that_a_node_has_passed_are_told_as_one_range(pool: Pool) -> None:
+    """Only their number counts: a poll does not carry all cancelled calls of a long stream."""
+    node_id, grant, task_id = await begun(pool)
+    await add(pool, task_id, 1, *[b"call"] * 20)
+    for item in range(2, 11, 2):
+        await calls.cancel(pool.services, pool.alice, task_id, item)
+    all_of_them = [ItemRange(item, item + 1) for item in range(2, 11, 2)]
+    (unpassed,) = (await poll(pool, node_id, grant, 21)).cancelled
+    assert unpassed.items == all_of_them, "it may still run each"
+    assert await pool.report(node_id, returned(grant, 1, 12)) == ["accepted"]
+    await calls.cancel(pool.services, pool.alice, task_id, 15)
+    (cancelled,) = (await poll(pool, node_id, grant, 21, cancelled=5)).cancelled
+    assert cancelled.items == [ItemRange(7, 12), ItemRange(15, 16)] and cancelled.count == 6
+    assert not (await poll(pool, node_id, grant, 21, cancelled=6)).cancelled
+
+
 async def test_a_call_that_runs_is_stopped_with_its_attempt_and_the_stream_goes_on(
     pool: Pool,
 ) -> None:
