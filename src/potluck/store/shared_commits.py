@@ -1,7 +1,7 @@
 """Shared commits: what arrives while a transaction commits goes into the next one together.
 
-The first of a line goes at once, and nothing waits for a fixed time: alone, a member costs what it
-would without this. Members of different lines never share a transaction, so that none of them waits
+The first with a key goes at once, and nothing waits for a fixed time: alone, a member costs what it
+would without this. Members with different keys never share a transaction, so none of them waits
 for the locks of another or fails with it; PostgreSQL flushes their commits together anyway.
 """
 
@@ -19,32 +19,32 @@ _MOST = 100  # members of one transaction
 
 class SharedCommits(Generic[M, A]):
     def __init__(self) -> None:
-        # Of each line that has a transaction under way: what waits for its end.
+        # Of each key that has a transaction under way: what waits for its end.
         self._waiting: dict[Hashable, list[tuple[M, asyncio.Future[A]]]] = {}
         self._running: set[asyncio.Task[None]] = set()
 
-    async def add(self, line: Hashable, member: M, batch: Batch[M, A]) -> A:
-        """Returns the member's answer, or raises its error."""
+    async def add(self, key: Hashable, member: M, batch: Batch[M, A]) -> A:
+        """Returns the member's answer, or raises its error. Equal keys share transactions."""
         answered: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        if (waiting := self._waiting.get(line)) is not None:
+        if (waiting := self._waiting.get(key)) is not None:
             waiting.append((member, answered))
         else:
-            self._waiting[line] = [(member, answered)]
+            self._waiting[key] = [(member, answered)]
             # A task of its own: the others go on if the first caller has gone.
-            running = asyncio.create_task(self._run(line, batch))
+            running = asyncio.create_task(self._run(key, batch))
             self._running.add(running)
             running.add_done_callback(self._running.discard)
         return await answered
 
-    async def _run(self, line: Hashable, batch: Batch[M, A]) -> None:
-        members = self._waiting[line]
+    async def _run(self, key: Hashable, batch: Batch[M, A]) -> None:
+        members = self._waiting[key]
         try:
             while members:
                 taken = members[:_MOST]
                 del members[:_MOST]
                 await _answer(taken, batch)
         finally:
-            del self._waiting[line]
+            del self._waiting[key]
             for _, answered in members:
                 answered.cancel()
 

@@ -74,15 +74,15 @@ class Candidates:
             self._searched = (pool.version, slots)
         if not slots:
             return None
-        # Without either, only one idle node of each profile is listed.
-        has_alike = accept is not None or self.demand.min_reliability is not None
+        # Otherwise only one idle node of each profile is listed.
+        lists_alike_nodes = accept is not None or self.demand.min_reliability is not None
         if isinstance(accept, NodePermission):
             slots = self._permitted.among(slots, pool, accept)
             if not slots:
                 return None
             accept = None
         if accept is None and most_price is None:
-            found = self._first_few(slots, pool.by_slot, placement, has_alike)
+            found = self._first_fitting(slots, pool.by_slot, placement, lists_alike_nodes)
         else:
             nodes = self._accepted(pool.nodes(slots), accept)
             found = self._first_accepted(nodes, placement, most_price)
@@ -120,14 +120,15 @@ class Candidates:
                     met.add(capacity.profile)
                 yield capacity
 
-    def _first_few(
+    def _first_fitting(
         self,
         slots: int,
         by_slot: Sequence[NodeCapacity | None],
         placement: Placement,
-        has_alike: bool,
+        lists_alike_nodes: bool,
     ) -> list[NodeOption]:
-        """Cached, except for nodes that have changed.
+        """Options on the first nodes that fit, as many as the placement compares; of alike nodes
+        only the first. Cached, except for nodes that have changed.
 
         By far the most frequent search, so it is written in one piece, without an iterator of
         nodes (see `words_of`).
@@ -135,7 +136,8 @@ class Candidates:
         self._renew(placement)
         known = self._known
         found: list[NodeOption] = []
-        left = placement.looks_at or 0  # of nodes that are not doubted; below 1: all
+        # Counts nodes that are not doubted. Without a limit it goes below zero, and all are taken.
+        left = 0 if placement.looks_at is None else placement.looks_at
         met: set[NodeProfile] = set()  # of idle nodes, which are alike
         while slots:
             start = max(0, slots.bit_length() - WORD)
@@ -145,7 +147,7 @@ class Candidates:
                 word ^= 1 << place
                 capacity = by_slot[start + place]
                 assert capacity is not None
-                if has_alike and capacity.is_idle:
+                if lists_alike_nodes and capacity.is_idle:
                     if capacity.profile in met:
                         continue
                     met.add(capacity.profile)

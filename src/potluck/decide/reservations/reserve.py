@@ -207,7 +207,8 @@ def _rest(free: Amounts, owed: list[Amounts]) -> Amounts:
 
 
 class Permission(NodePermission):
-    """On which nodes a task violates no reservation."""
+    """On which nodes a task violates no reservation. Serves one search: it knows the moment and the
+    reservations of then. What it answers is kept for other searches by its stamp, not by itself."""
 
     __slots__ = ("_reservations", "alike", "now", "on", "task")
 

@@ -138,7 +138,7 @@ class RangeRun:
         spent = _ALL_DONE
         while self._left:
             ended = await (self._alone(driver) if has_image else self._in_one_sandbox(driver))
-            spent = _together(spent, ended)
+            spent = _add_usage(spent, ended)
             if self._left and not self._is_spoilt:
                 if self._blame(ended) is Blame.ALL:
                     return spent
@@ -283,7 +283,7 @@ def _of_item(ended: RunOutcome) -> RunOutcome:
     return _INTERFERED if ended.reason is EndReason.COMPLETED else ended
 
 
-def _together(before: RunOutcome, ended: RunOutcome) -> RunOutcome:
+def _add_usage(before: RunOutcome, ended: RunOutcome) -> RunOutcome:
     return replace(
         ended,
         run_seconds=before.run_seconds + ended.run_seconds,

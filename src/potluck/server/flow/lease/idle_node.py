@@ -24,7 +24,7 @@ class PollEnd(Enum):
     OVER = auto()  # its time is over
 
 
-async def wait_together(
+async def wait_in_shared_check(
     services: Services, node_id: NodeId, leases_now: NodeLeases, listener: Listener, seconds: float
 ) -> PollEnd:
     """Waits for a wake-up, without a database connection."""

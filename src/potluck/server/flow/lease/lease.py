@@ -19,7 +19,12 @@ from potluck.server.flow.lease import binding, device_status, owner_requests
 from potluck.server.flow.lease.adopt import readopt_lost, stale_lease
 from potluck.server.flow.lease.binding import BindingNews
 from potluck.server.flow.lease.check_offer import check_offer
-from potluck.server.flow.lease.idle_node import PollEnd, record_idle, take_beat, wait_together
+from potluck.server.flow.lease.idle_node import (
+    PollEnd,
+    record_idle,
+    take_beat,
+    wait_in_shared_check,
+)
 from potluck.server.flow.lease.standing_lease import (
     as_arrays,
     fetch_items,
@@ -180,7 +185,7 @@ async def acquire(
             # New items of a standing lease do not change what is live: each such poll looks itself.
             if positions:
                 rest_seconds = min(rest_seconds, settings.lease_poll_seconds)
-            end = await wait_together(services, node_id, leases_now, listener, rest_seconds)
+            end = await wait_in_shared_check(services, node_id, leases_now, listener, rest_seconds)
             is_woken = end is PollEnd.WOKEN
             # At its end nothing is fetched: the next poll begins with a look.
             is_due = bool(positions) or end is not PollEnd.OVER

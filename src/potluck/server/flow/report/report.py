@@ -70,13 +70,13 @@ async def report(
     work = RequestWork(items)
 
     async def take_all(places: Sequence[int]) -> dict[int, ReportAnswer]:
-        chosen = work.choose_together(places)
+        chosen = work.choose_batch(places)
         await _take_reports(services, node_id, [items[place] for place in chosen])
         return {place: _accepted(items[place]) for place in chosen}
 
     async def take_batch(places: Sequence[int]) -> dict[int, ReportAnswer]:
-        chosen = work.choose_together(places)
-        taken = await _take_together(services, node_id, [items[place] for place in chosen])
+        chosen = work.choose_batch(places)
+        taken = await _take_batch(services, node_id, [items[place] for place in chosen])
         return {p: _accepted(items[p]) for p in chosen if items[p].lease.attempt_id in taken}
 
     async def take_one(place: int) -> ReportAnswer:
@@ -109,7 +109,7 @@ def _is_of_one_attempt(services: Services, items: Sequence[Report]) -> bool:
     return is_one and not ends_early and all(_has_valid_token(services, item) for item in items)
 
 
-async def _take_together(
+async def _take_batch(
     services: Services, node_id: NodeId, batch: Sequence[Report]
 ) -> set[AttemptId]:
     """Returns the attempts whose reports were taken; the others are taken one by one."""

@@ -32,7 +32,7 @@ class RequestWork:
         """From then on nothing is taken, so that the order of an attempt's reports is kept."""
         return self._alone <= 0
 
-    def choose_together(self, places: Sequence[int]) -> list[int]:
+    def choose_batch(self, places: Sequence[int]) -> list[int]:
         """The first of these reports, as many as are taken with shared transactions."""
         chosen: list[int] = []
         for place in places:

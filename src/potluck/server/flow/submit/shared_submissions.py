@@ -14,8 +14,8 @@ from potluck.model.task import TaskRequest
 from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.notify.task_stream import add_pause_reason
-from potluck.server.flow.submit import submit as alone
-from potluck.server.flow.submit.submit_many import enqueue_together
+from potluck.server.flow.submit import submit as single_submission
+from potluck.server.flow.submit.submit_many import enqueue_list
 from potluck.server.services import Services
 from potluck.store.tasks import tasks
 from potluck.store.tasks.tasks import NewTask, TaskRecord
@@ -31,15 +31,15 @@ async def submit(
     idempotency_key: str | None,
     traceparent: str | None = None,
 ) -> TaskView:
-    new = alone.make_new_task(
+    new = single_submission.make_new_task(
         services, account_id, request, idempotency_key, traceparent=traceparent
     )
     if request.is_stream:
-        record = await alone.store(services, new)
+        record = await single_submission.store(services, new)
     else:
 
         async def store(new: Sequence[NewTask]) -> Sequence[TaskRecord | Exception]:
-            return await _store_together(services, new)
+            return await _store_batch(services, new)
 
         record = await services.submissions.add(account_id, new, store)
     log.info("task submitted", task_id=record.view.id)
@@ -47,15 +47,13 @@ async def submit(
     return add_pause_reason(record)
 
 
-async def _store_together(
-    services: Services, new: Sequence[NewTask]
-) -> list[TaskRecord | Exception]:
+async def _store_batch(services: Services, new: Sequence[NewTask]) -> list[TaskRecord | Exception]:
     async def store_list(places: Sequence[int]) -> dict[int, TaskRecord | Exception]:
         return await _store_list(services, new) if len(places) > 1 else {}
 
     async def store_alone(place: int) -> TaskRecord | Exception:
         try:
-            return await alone.store(services, new[place])
+            return await single_submission.store(services, new[place])
         except PotluckError as error:
             return error
 
@@ -70,7 +68,7 @@ async def _store_list(
     services: Services, new: Sequence[NewTask]
 ) -> dict[int, TaskRecord | Exception]:
     """Those that were stored, or had been before; by their index."""
-    submitted = await enqueue_together(services, new)
+    submitted = await enqueue_list(services, new)
     task_ids = [answer.task_id for answer in submitted.values() if answer.task_id is not None]
     async with services.database.statement() as connection:
         records = await tasks.views(connection, services.vault, task_ids, new[0].account_id)

@@ -80,7 +80,7 @@ async def _enqueue_all(services: Services, new: Sequence[NewTask]) -> dict[int, 
     """Again after a race, which a second look at the database explains."""
     for _ in range(_TRIES):
         try:
-            return await enqueue_together(services, new)
+            return await enqueue_list(services, new)
         except Unavailable:
             raise
         except PotluckError:
@@ -96,7 +96,7 @@ def _refused(error: PotluckError) -> Submitted:
     return Submitted(None, error.code, error.detail, error.hint)
 
 
-async def enqueue_together(services: Services, new: Sequence[NewTask]) -> dict[int, Submitted]:
+async def enqueue_list(services: Services, new: Sequence[NewTask]) -> dict[int, Submitted]:
     """With a few statements, however many tasks are refused. Raises only in case of a race."""
     known = await _load(services, new)
     admitted = await off_loop_if_many(len(new), partial(_admit_all, new, known, services.settings))
