@@ -18,7 +18,11 @@ from contextlib import suppress
 import potluck.__main__
 
 _MODULES = (
+    "litestar.plugins.attrs",
+    "litestar.plugins.pydantic",
+    "typer._adapters",
     "uvloop",
+    "potluck.cli.main",
     "potluck.cli.operate.server",
     "potluck.cli.provider.provide",
     "potluck.cli.provider.provide_text",
