@@ -98,7 +98,7 @@ async def test_a_name_that_is_not_ours_is_refused(blobs: DirectoryBlobs, key: st
         await blobs.put(key, b"")
 
 
-async def test_other_users_cannot_read_it(blobs: DirectoryBlobs, tmp_path: Path) -> None:
+async def test_other_users_cannot_read_the_blobs(blobs: DirectoryBlobs, tmp_path: Path) -> None:
     await blobs.put("logs/one", b"")
     for path in (tmp_path / "blobs").rglob("*"):
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077

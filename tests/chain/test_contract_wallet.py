@@ -127,7 +127,7 @@ async def test_an_rpc_that_is_down_is_a_no() -> None:
     assert not await accepted({rpc.CHAIN_ID: url})
 
 
-async def test_an_rpc_is_asked_once_which_chain_it_serves() -> None:
+async def test_the_chain_of_an_rpc_is_queried_once() -> None:
     methods: list[str] = []
 
     async def counting(request: web.Request, method: str) -> web.StreamResponse:

@@ -81,7 +81,7 @@ def test_the_order_of_leaves_does_not_matter(leaves: list[RewardLeaf], rng: rand
 
 
 @given(LEAVES, st.data())
-def test_no_other_leaf_has_one(leaves: list[RewardLeaf], data: st.DataObject) -> None:
+def test_no_other_leaf_has_a_proof(leaves: list[RewardLeaf], data: st.DataObject) -> None:
     tree = MerkleTree(leaves)
     leaf = data.draw(st.sampled_from(leaves))
     changed = RewardLeaf(

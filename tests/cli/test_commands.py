@@ -308,7 +308,7 @@ def titled(item: int, data: bytes) -> tuple[tuple[str, bytes], ...]:
     return ("potluck", f"item {item}:\n".encode()), ("stdout", data)
 
 
-def test_the_log_of_an_array_says_whose_it_is(user: CommandLine, server: FakeServer) -> None:
+def test_the_log_of_an_array_names_its_attempt(user: CommandLine, server: FakeServer) -> None:
     attempts = [a_range(51, 4, 5), a_range(52, 5, 9)]
     task = a_task(
         TaskState.RUNNING, attempts=attempts, attempt_count=52, items=ItemCounts(9, 0, 0, 0)
@@ -521,7 +521,7 @@ def test_a_wrong_name_of_a_volume_is_told_what_a_name_has(
     assert "--volume" not in result.stderr and ":/data" not in result.stderr
 
 
-def test_a_file_that_is_no_export_is_told_what_it_should_be(
+def test_a_file_that_is_no_export_is_refused_with_the_expected_form(
     user: CommandLine, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.json"

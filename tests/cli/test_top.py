@@ -44,7 +44,7 @@ def top(
         yield terminal
 
 
-def test_all_of_it_on_one_screen_whatever_its_size(
+def test_everything_fits_a_screen_of_any_size(
     process_user: CommandLine, server: FakeServer
 ) -> None:
     plays_a_pool(server)

@@ -158,7 +158,7 @@ async def test_a_cancelled_iteration_loses_no_result(node: FakeNode, remote: Any
     assert [value async for value in results] == [1, 2]
 
 
-def test_an_iteration_goes_on_in_another_event_loop() -> None:
+def test_an_iteration_continues_in_another_event_loop() -> None:
     gate = threading.Event()
 
     def gated() -> Iterator[int]:
@@ -228,7 +228,7 @@ async def test_any_call_and_anything_iterated(client: Potluck) -> None:
         await aio.call(divmod, 1, 0)
 
 
-async def test_a_cancelled_call_goes_on_by_itself() -> None:
+async def test_a_cancelled_call_continues_in_its_thread() -> None:
     gate, ended = threading.Event(), threading.Event()
 
     def slow() -> None:

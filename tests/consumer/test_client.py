@@ -88,7 +88,9 @@ def test_two_submits_have_two_keys(server: FakeServer, potluck: Potluck) -> None
     assert len({request.headers["Idempotency-Key"] for request in server.requests}) == 2
 
 
-def test_an_api_key_is_asked_for_with_one_key(server: FakeServer, potluck: Potluck) -> None:
+def test_creating_an_api_key_is_retried_with_one_idempotency_key(
+    server: FakeServer, potluck: Potluck
+) -> None:
     server.plays("/v1/me/keys", hang_up(), refuses(error.Forbidden("No.")))
     with pytest.raises(error.Forbidden):
         potluck.account.make_key("ci", [Scope.TASKS_READ], 3600)

@@ -77,7 +77,7 @@ with potluck.Potluck() as client:
 """
 
 
-def test_the_package_says_that_it_has_types() -> None:
+def test_the_package_is_marked_as_typed() -> None:
     assert (Path(potluck.__file__).parent / "py.typed").exists()
 
 

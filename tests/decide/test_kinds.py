@@ -75,7 +75,7 @@ def owners(**changes: Any) -> tuple[str, ...]:
     ).owners
 
 
-def test_secrets_go_to_ones_own_nodes_and_to_those_of_trusted_wallets() -> None:
+def test_secrets_are_sent_to_own_nodes_and_those_of_trusted_wallets() -> None:
     secret = {"TOKEN": "x"}
     assert owners(secrets=secret) == (ME,)
     assert owners(secrets=secret, trust=(FRIEND, FRIEND.upper().replace("X", "x"))) == (FRIEND, ME)

@@ -30,7 +30,7 @@ def placed(pool: Scheduler) -> list[str]:
     return [assignment.node_id for assignment in pool.plan(NOW + 1, 10).assignments]
 
 
-def test_when_the_last_other_node_goes_it_is_tried_again_where_it_was() -> None:
+def test_without_other_nodes_the_task_is_retried_on_the_same_node() -> None:
     pool = waits_for(busy("n1"), busy("n2"))
     pool.drop_node(NodeId("n1"))
     assert placed(pool) == []
@@ -38,7 +38,7 @@ def test_when_the_last_other_node_goes_it_is_tried_again_where_it_was() -> None:
     assert placed(pool) == ["lost it"]
 
 
-def test_so_it_is_when_the_last_other_node_is_no_longer_reliable_enough() -> None:
+def test_without_other_reliable_nodes_the_task_is_retried_on_the_same_node() -> None:
     pool = waits_for(replace(busy("n1"), reliability=0.901))
     pool.put_node(replace(busy("n1"), reliability=0.899))
     assert placed(pool) == ["lost it"]
@@ -69,7 +69,7 @@ def test_after_a_failure_nodes_of_other_owners_come_first() -> None:
         assert placed(pool) == [names[1]]
 
 
-def test_without_another_owner_it_goes_to_another_node() -> None:
+def test_without_another_owner_the_task_goes_to_another_node() -> None:
     pool = scheduler()
     for name in ("lost it", "spare"):
         pool.put_node(owned(name, "bob"))

@@ -42,7 +42,7 @@ def test_a_reason_is_told_once() -> None:
     assert pool.plan(NOW + 1, MANY).waiting == {}
 
 
-def test_a_slice_goes_on_where_it_stopped() -> None:
+def test_a_plan_that_was_cut_off_continues_where_it_stopped() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 5))
     for number in range(5):
@@ -247,7 +247,7 @@ def test_the_same_calls_give_the_same_plans(order: str) -> None:
     assert plans() == plans()
 
 
-def test_a_line_without_room_is_not_looked_at_until_there_is_some(
+def test_a_line_without_room_is_skipped_until_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = scheduler()
@@ -285,7 +285,7 @@ def test_halts_have_a_reason_each() -> None:
     assert codes == {"no_nodes", "kept", "slow", "credit", "quota"}
 
 
-def test_a_task_that_is_put_again_takes_its_own_place() -> None:
+def test_a_task_that_is_put_again_replaces_itself() -> None:
     pool = scheduler()
     for end in (9, 8, 7):
         pool.put_task(task("t1", pending=(ItemRange(0, end),), submitted_at=NOW))

@@ -85,7 +85,7 @@ def test_a_model_pattern_matches_any_part_in_any_case() -> None:
         assert placed(plan([task(device_model=pattern)], [node()]))
 
 
-def test_elsewhere_after_a_loss_but_the_same_node_if_there_is_no_other() -> None:
+def test_after_a_loss_another_node_is_preferred_and_the_same_one_if_there_is_no_other() -> None:
     lost_task = task(failed_on=frozenset({"n1"}))
     assert placed(plan([lost_task], [node("n1"), node("n2")])) == {"t1": "n2"}
     assert placed(plan([lost_task], [node("n1")])) == {"t1": "n1"}

@@ -71,7 +71,7 @@ def test_the_names_are_those_of_the_built_in_alerts() -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_each_alert_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+def test_each_alert_has_a_severity_and_instructions(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("warning", "critical")
     annotations = rule["annotations"]
     assert set(annotations) == {"summary", "description", "runbook_url"}

@@ -91,7 +91,7 @@ async def is_kept(directory: Path, task_id: str) -> bool:
         await connection.close()
 
 
-def test_the_next_attempt_goes_on_where_the_last_one_was(tmp_path: Path, stack: ExitStack) -> None:
+def test_the_next_attempt_continues_from_the_checkpoint(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(ServerProcess(tmp_path))
     node, client = Node(tmp_path / "p", server, stack), server.client()
 

@@ -71,7 +71,7 @@ def test_the_clocks_do_differ(pair: Pair) -> None:
     assert abs(skews[0] - skews[1]) >= 59
 
 
-def test_a_session_of_one_instance_is_good_at_the_other(ways: Pair) -> None:
+def test_a_session_of_one_instance_is_valid_at_the_other(ways: Pair) -> None:
     first, second = ways
     tokens = ANN.sign_in(first.url)
     me = second.client(tokens["access_token"]).call("GET", "/v1/me")
@@ -82,7 +82,7 @@ def test_a_session_of_one_instance_is_good_at_the_other(ways: Pair) -> None:
     assert first.client(following["access_token"]).call("GET", "/v1/me").status == 200
 
 
-def test_a_challenge_of_one_instance_is_answered_at_the_other(ways: Pair) -> None:
+def test_a_challenge_of_one_instance_is_accepted_at_the_other(ways: Pair) -> None:
     first, second = ways
     challenge = {**first.client("").post(routes.CHALLENGE.path, {}), "origins": [second.url]}
     login = second.client("").post(routes.LOGIN.path, ANN.answer(challenge))
@@ -109,7 +109,7 @@ def test_a_node_key_is_authorised_at_one_instance_and_registers_at_the_other(way
     assert "node_id" in registration, registration
 
 
-def test_a_terminal_asks_here_is_approved_there_and_signs_in_here(ways: Pair) -> None:
+def test_a_terminal_can_be_approved_at_another_instance(ways: Pair) -> None:
     first, second = ways
     approval = first.client("").post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic"})
     path_values = {"user_code": approval["user_code"]}

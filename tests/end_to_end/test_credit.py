@@ -52,7 +52,9 @@ def grant(server: ServerProcess, account_id: str, amount: int) -> None:
 
 
 @pytest.mark.long
-def test_a_task_without_credit_keeps_a_checkpoint_and_goes_on_with_more(tmp_path: Path) -> None:
+def test_a_task_without_credit_keeps_a_checkpoint_and_continues_with_new_credit(
+    tmp_path: Path,
+) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(ServerProcess(tmp_path, 0, **QUICK))
         stack.enter_context(ProviderProcess(tmp_path, server, **FAST_PROVIDER))

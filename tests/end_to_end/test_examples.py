@@ -219,7 +219,7 @@ def test_each_example_is_on_the_page_and_says_how_to_run_it() -> None:
         assert f"examples/{name}" in path.read_text()[:1000], f"{name}: how is it run?"
 
 
-def test_the_one_with_pytorch_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_pytorch_example_continues_from_its_checkpoint(tmp_path: Path) -> None:
     """Only where PyTorch is installed: without the platform, its own part of it."""
     pytest.importorskip("torch", reason=EXCUSED["train_with_torch.py"])
     variables = {"POTLUCK_CHECKPOINT": str(tmp_path), "POTLUCK_OUTPUT": str(tmp_path)}

@@ -57,7 +57,7 @@ def test_events_of_one_instance_reach_the_other(
         await_true(lambda: len(receiver.got) == 2, "the webhook is told too")
 
 
-def test_a_revocation_holds_on_other_instances(
+def test_a_revocation_applies_on_other_instances(
     tmp_path: Path, database_url: str, shared_redis: RedisServer, redis_url: str
 ) -> None:
     """The other has kept the callers. Redis brings it the word, and holds nothing of them."""

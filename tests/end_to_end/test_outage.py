@@ -199,7 +199,7 @@ def test_the_shorter_limit_of_a_silence_stops_by_the_nodes_own_clock(
         pytest.param(Node.stop, "node_left", id="SIGTERM", marks=pytest.mark.long),
     ],
 )
-def test_a_node_that_is_restarted_during_the_outage_gives_all_it_had(
+def test_a_node_that_restarts_during_the_outage_returns_all_attempts(
     server: ServerProcess,
     line: TcpProxy,
     stack: ExitStack,

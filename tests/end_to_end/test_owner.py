@@ -155,7 +155,7 @@ def test_a_pause_lets_what_runs_go_on_and_nothing_new_begin(machine: Machine) ->
     assert client.finished(waiting)["state"] == "succeeded"
 
 
-def test_a_remote_pause_holds_before_the_node_fetches_it(machine: Machine) -> None:
+def test_a_remote_pause_applies_before_the_node_fetches_it(machine: Machine) -> None:
     client = machine.client
     response = client.call("PATCH", f"/v1/nodes/{machine.node_id}/terms", b'{"is_paused":true}')
     assert (response.status, response.json()["devices"][0]["availability"]) == (202, "paused")
@@ -226,7 +226,7 @@ def test_limits_keep_out_what_does_not_fit(
     assert machine.client.finished(waiting)["state"] == "succeeded"
 
 
-def test_owners_run_their_own_tasks_whatever_their_lists_say(machine: Machine) -> None:
+def test_owners_run_their_own_tasks_despite_their_lists(machine: Machine) -> None:
     machine.change(deny=(ServerProcess.wallet.address,), allow=("0x" + "12" * 20,))
     own_task = machine.client.submit(HELLO)
     assert machine.client.finished(own_task)["state"] == "succeeded"

@@ -72,7 +72,7 @@ def test_without_redis_it_is_degraded_and_requests_work(
     await_true(lambda: logged(server, "live") == ["does not answer", "ok"], "both are logged")
 
 
-def test_without_the_database_it_is_not_ready_until_it_is_back(
+def test_without_the_database_the_server_is_not_ready_until_it_is_back(
     tmp_path: Path, stack: ExitStack
 ) -> None:
     """Stopped and not killed: it accepts connections, and says nothing."""

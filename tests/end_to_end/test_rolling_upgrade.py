@@ -134,7 +134,7 @@ def is_ready(server: ServerProcess) -> bool:
     return response.status == 200 and response.json()["parts"]["migrations"] == "ok"
 
 
-def test_an_instance_goes_on_when_a_later_one_has_added_to_the_schema(
+def test_an_instance_works_on_after_a_later_version_added_to_the_schema(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It leads, and its statements were prepared for the tables as they were."""

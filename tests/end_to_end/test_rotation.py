@@ -145,7 +145,7 @@ def test_two_rotations_under_load_lose_nothing(
     assert keys_of_rows(shared) == {current: len(submitted.sources)}
 
 
-def test_a_server_killed_while_it_rewrites_goes_on_where_it_was(
+def test_a_server_killed_during_a_rotation_resumes_it(
     tmp_path: Path, shared: dict[str, str]
 ) -> None:
     submitted = Submitted()

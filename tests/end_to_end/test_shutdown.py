@@ -134,7 +134,7 @@ def is_stopping(server: ServerProcess) -> bool:
     return True
 
 
-def test_a_database_that_hangs_does_not_hold_it_up(tmp_path: Path) -> None:
+def test_a_hanging_database_does_not_delay_the_shutdown(tmp_path: Path) -> None:
     """It leads, so that duties wait for the database too. That one belongs to another server."""
     with WholeServerProcess(tmp_path / "other", POTLUCK_LEADER_SECONDS="2") as other:
         url = running_url(other.directory / "server" / "postgres")

@@ -85,9 +85,7 @@ def test_a_node_that_was_frozen_for_longer_than_a_lease_takes_its_work_back(
 
 
 @pytest.mark.long
-def test_a_node_that_was_frozen_lets_go_of_what_others_have_now(
-    tmp_path: Path, stack: ExitStack
-) -> None:
+def test_a_node_that_was_frozen_stops_reassigned_attempts(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(server_at(tmp_path))
     first = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     client = server.client()

@@ -118,7 +118,7 @@ def test_the_server_starts_without_redis_after_the_wait(
         assert "starting without Redis" in server.log.read_text()
 
 
-def test_without_postgresql_it_ends_with_a_sentence_when_the_time_is_over(
+def test_without_postgresql_the_start_times_out_with_a_sentence(
     late: LatePostgres, tmp_path: Path
 ) -> None:
     process = ended(

@@ -208,7 +208,7 @@ def test_training_goes_on_after_two_kills(tmp_path: Path, stack: ExitStack) -> N
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_training_with_two_gib_goes_on_and_the_second_run_starts_at_once(
+def test_training_with_two_gib_resumes_and_the_second_run_starts_immediately(
     tmp_path: Path, stack: ExitStack
 ) -> None:
     project = Project(tmp_path, stack, 2048, 1024)

@@ -118,7 +118,7 @@ def test_a_folder_is_mounted_read_only_and_fetched_once(pool: Pool, tmp_path: Pa
     ]
 
 
-def test_a_changed_file_travels_as_a_chunk_here_and_there(pool: Pool, tmp_path: Path) -> None:
+def test_of_a_changed_file_only_chunks_are_sent_and_fetched(pool: Pool, tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "folder", seed=2)
     first = pool.client.volumes.put("edited", folder)
     assert first.sent_bytes > 12 * MIB
@@ -168,7 +168,7 @@ def test_volumes_are_mounted_where_the_task_says(pool: Pool, tmp_path: Path) -> 
         pool.run(VolumeMount("places", "/data", "0000"))
 
 
-def test_a_volume_is_for_its_owner_and_those_it_is_shared_with(pool: Pool, tmp_path: Path) -> None:
+def test_a_volume_is_readable_by_its_owner_and_shared_accounts(pool: Pool, tmp_path: Path) -> None:
     friend, stranger = Wallet("a friend"), Wallet("a stranger")
     owner = pool.server.wallet.address
     secret, shared_folder = tmp_path / "secret", tmp_path / "shown"

@@ -76,7 +76,7 @@ def test_names_of_metrics_are_not_secrets() -> None:
     assert mask_secrets(names) == names
 
 
-def test_a_line_of_json_is_one_when_it_is_masked() -> None:
+def test_a_masked_line_of_json_is_still_json() -> None:
     for text in ('"password=hunter2"', "password='a\\b'", "secret=a\nnext", 'token="x\\" y'):
         line = mask_secrets(json.dumps({"event": text}))
         assert MASK in json.loads(line)["event"] and "hunter2" not in line

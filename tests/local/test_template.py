@@ -69,7 +69,7 @@ def test_not_a_number_is_out_of_range() -> None:
         find_template("mandelbrot").arguments({"zoom": "nan"})
 
 
-def test_ones_own_go_before_those_that_come_along() -> None:
+def test_own_templates_take_precedence_over_built_in_ones() -> None:
     folder = own("mandelbrot", PLAIN)
     assert find_template("mandelbrot").directory == folder
     assert find_template(str(folder)).name == "mandelbrot"
@@ -83,7 +83,7 @@ def test_required_parameters() -> None:
     assert find_template("ask").arguments({"who": "Ada"}) == ("--who=Ada",)
 
 
-def test_files_beside_the_script_go_along() -> None:
+def test_files_beside_the_script_are_sent() -> None:
     folder = own("alone", PLAIN)
     (folder / "__pycache__").mkdir()
     assert not find_template("alone").has_files

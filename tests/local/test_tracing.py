@@ -59,7 +59,7 @@ def test_off_a_context_is_passed_on_as_it_is() -> None:
     assert not tracing.is_tracing()
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
+def test_without_the_extra_the_message_says_what_to_install() -> None:
     code = """
 import sys
 sys.modules["opentelemetry.sdk"] = None

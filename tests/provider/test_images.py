@@ -161,7 +161,7 @@ async def test_directories_of_an_earlier_process_are_removed_without_its_engine(
         remove_run_directories(tmp_path / DIRECTORY)
 
 
-def test_the_doctor_names_the_engine_where_there_is_one() -> None:
+def test_the_doctor_names_the_container_engine() -> None:
     finding = check_containers(IN_BUBBLEWRAP, IN_CONTAINERS)
     assert (finding.verdict, "Docker 1" in finding.found) == (CheckResult.OK, True)
     assert check_containers(IN_CONTAINERS, None).verdict is CheckResult.OK

@@ -107,7 +107,7 @@ def test_every_announcement_has_its_words(
     assert all(word in output for word in expected_words), output
 
 
-def test_a_machine_without_walls_says_whose_tasks_it_takes(
+def test_a_machine_without_a_sandbox_says_whose_tasks_it_accepts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from msgspec.structs import replace

@@ -66,7 +66,7 @@ async def test_a_withdrawn_change_is_not_made(node: Node) -> None:
     await node.until([], is_open=True)
 
 
-async def test_without_the_walls_that_were_asked_for_nothing_is_taken(node: Node) -> None:
+async def test_without_the_requested_sandbox_no_task_is_accepted(node: Node) -> None:
     node.works, node.wanted = False, "bwrap"
     await node.until(["bwrap"], is_open=False)
     assert "does not work" in node.said[-1]

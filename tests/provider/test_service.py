@@ -60,7 +60,7 @@ def test_a_unit_lets_tasks_have_groups_and_namespaces() -> None:
     )
 
 
-def test_settings_come_along_and_secrets_do_not() -> None:
+def test_a_service_has_the_settings_and_no_secrets() -> None:
     service = a_service(
         POTLUCK_PROVIDER_CORES="4", POTLUCK_WALLET_KEY="ab", POTLUCK_TOKEN="t", HOME="/somewhere"
     )

@@ -40,7 +40,7 @@ def test_a_limit_of_silence_is_at_least_three_heartbeats() -> None:
     assert error_info.value.hint == "Allow at least three of them, 60 s."
 
 
-def test_no_variable_leads_to_another_server_than_the_one_that_was_named() -> None:
+def test_no_variable_overrides_the_named_server() -> None:
     settings = read(POTLUCK_PROVIDER_URL="http://127.0.0.1:1", POTLUCK_PROVIDER_CA_FILE="/a/ca.pem")
     assert (settings.url, settings.ca_file) == (URL, None)
 

@@ -66,7 +66,7 @@ def test_the_next_ones_are_staged_and_the_others_wait() -> None:
     assert attempts.held() == tuple(map(lease_of, grants))
 
 
-def test_each_starts_when_the_one_before_has_ended_whatever_room_there_is() -> None:
+def test_each_attempt_starts_when_the_previous_one_ended_even_if_there_is_room() -> None:
     """A processor's share leaves room for many: the line goes by its order all the same."""
     small = [replace(device, milli=1) for device in a_grant().devices]
     attempts, grants = a_line(4, devices=small)
@@ -77,7 +77,7 @@ def test_each_starts_when_the_one_before_has_ended_whatever_room_there_is() -> N
         assert reported == [SendReport(Started(lease_of(after)))]
 
 
-def test_a_later_one_is_staged_when_a_staged_one_starts() -> None:
+def test_the_next_attempt_is_staged_when_a_staged_one_starts() -> None:
     attempts, grants = a_line(4)
     assert of_kind(end(attempts, grants[0]), StageAttempt) == [grants[3]]
 
@@ -88,7 +88,7 @@ def test_an_attempt_without_a_line_starts_beside_it() -> None:
     assert of_kind(attempts.handle(Granted(other)), StartAttempt) == [other]
 
 
-def test_a_staged_one_says_that_it_prepares_and_may_fail_before_its_turn() -> None:
+def test_a_staged_attempt_reports_preparing_and_may_fail_before_its_turn() -> None:
     attempts, (first, second, third) = a_line(3)
     assert attempts.handle(PrepareBegan(second.attempt_id)) == [
         SendReport(Preparing(lease_of(second)))
@@ -117,7 +117,7 @@ def test_a_running_or_next_grant_is_not_returned() -> None:
     assert of_kind(started, StartAttempt) == [third]
 
 
-def test_a_closed_device_gives_all_of_them_back_and_stops_their_sandboxes() -> None:
+def test_closing_a_device_returns_all_its_attempts_and_stops_their_sandboxes() -> None:
     attempts, (first, second, third, fourth) = a_line(4)
     uuid = first.devices[0].uuid
     refusal = GrantRefusal(EndReason.DECLINED, "paused")
@@ -142,7 +142,7 @@ def test_a_cancelled_one_leaves_the_line() -> None:
     )  # nothing was done: no receipt
 
 
-def test_a_shutdown_gives_all_of_them_back() -> None:
+def test_a_shutdown_returns_all_waiting_attempts() -> None:
     attempts, grants = a_line(4)
     instructions = attempts.handle(ShutdownRequested())
     stopped = [

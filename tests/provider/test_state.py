@@ -217,7 +217,7 @@ def test_log_pieces_that_only_the_server_still_has_hold_nothing_back() -> None:
     assert isinstance(send, SendReport)
 
 
-def test_shutdown_stops_runs_and_reports_them_as_given_back() -> None:
+def test_shutdown_stops_runs_and_reports_them_as_returned() -> None:
     attempts, grant, later = Attempts(), a_grant(), a_grant()
     attempts.handle(Granted(grant))
     assert attempts.handle(ShutdownRequested()) == [StopAttempt(grant.attempt_id)]

@@ -164,7 +164,7 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_without_node_and_without_an_index_it_says_so(checkout: Path) -> None:
+def test_without_node_js_and_an_index_the_build_says_so(checkout: Path) -> None:
     nowhere = {
         "PATH": "/nonexistent",
         "UV_INDEX_URL": "http://127.0.0.1:9/simple",

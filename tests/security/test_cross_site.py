@@ -93,7 +93,9 @@ def test_every_name_of_the_server_is_its_own_page(
     assert victim.call(routes.BROWSER_REFRESH, headers=old).status == 200
 
 
-def test_no_other_operation_takes_the_cookie(server: ServerProcess, victim: BrowserSession) -> None:
+def test_no_other_operation_accepts_the_cookie(
+    server: ServerProcess, victim: BrowserSession
+) -> None:
     """Whatever else is asked for with the cookie alone is asked for by nobody."""
     for operation in OPERATIONS.values():
         is_asked = operation.scopes and not operation.is_open_locally

@@ -97,7 +97,7 @@ def test_a_challenge_makes_one_session_only(instances: Instances) -> None:
     assert statuses(instances.send(routes.LOGIN.path, logins)) == {201: 1, 401: TIMES - 1}
 
 
-def test_a_wallet_that_comes_in_many_times_at_once_is_one_account(instances: Instances) -> None:
+def test_concurrent_sign_ins_of_a_wallet_make_one_account(instances: Instances) -> None:
     wallet = Wallet("hasty")
     logins = [wallet.answer(instances.challenge()) for _ in range(20)]
     responses = instances.send(routes.LOGIN.path, logins)
@@ -128,7 +128,7 @@ def test_a_delegation_is_taken_once_and_a_node_s_message_too(instances: Instance
     assert statuses(responses) == {200: 1, 401: TIMES - 1}
 
 
-def test_an_invite_for_one_lets_one_in(instances: Instances) -> None:
+def test_an_invite_for_one_admits_one_account(instances: Instances) -> None:
     admin = instances.first.client()
     invite = admin.post(routes.MAKE_INVITE.path, {"roles": ["provider"], "credit_micro": 1000})
     logins = [

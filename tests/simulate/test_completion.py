@@ -30,7 +30,7 @@ def replay(
     return outcome.mean_completion_s, outcome.longest_wait_h
 
 
-def test_one_after_the_other() -> None:
+def test_jobs_run_one_after_the_other() -> None:
     jobs = [
         TraceJob(0.0, 100.0, 8, "a"),
         TraceJob(10.0, 50.0, 8, "a"),

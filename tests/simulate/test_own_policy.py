@@ -54,7 +54,9 @@ def test_an_installed_policy_is_chosen_by_its_name(tmp_path: Path, installed: Pa
     assert summary["policy"] == "night-shift" and summary["jobs"] == 3
 
 
-def test_an_unknown_one_is_refused_with_those_there_are(tmp_path: Path, installed: Path) -> None:
+def test_an_unknown_policy_is_refused_with_the_available_ones(
+    tmp_path: Path, installed: Path
+) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE.format(hour="12"))
     process = replay(trace, "day-shift", installed)

@@ -144,7 +144,7 @@ async def test_a_search_reads_the_index_and_no_more_than_it_compares(
     assert all(node["Actual Rows"] <= 50 for node in scans), plan
 
 
-async def test_counts_of_a_search_are_those_of_its_pages(
+async def test_the_counts_of_a_search_agree_with_its_pages(
     connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_list, "MOST_COMPARED", TASKS)

@@ -38,7 +38,7 @@ def test_the_digest_is_that_of_an_independent_wallet(delegation: Delegation) -> 
     assert digest(delegation) == expected
 
 
-def test_another_wallets_signature_recovers_to_it() -> None:
+def test_the_signature_of_another_wallet_recovers_to_that_wallet() -> None:
     account = Account.from_key(secrets.token_bytes(32))
     delegation = replace(ONE, wallet=account.address)
     signed = account.sign_typed_data(full_message=typed_data(delegation))

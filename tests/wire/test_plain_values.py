@@ -60,7 +60,7 @@ _values = st.recursive(
 
 
 @given(_values)
-def test_every_value_comes_back_as_what_it_was(value: object) -> None:
+def test_every_value_survives_a_round_trip(value: object) -> None:
     decoded = decode(encode(value))
 
     assert decoded == value

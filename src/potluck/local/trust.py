@@ -39,7 +39,7 @@ def fetch_ca(certificate_url: str, fingerprint: str) -> str:
     actual = _PREFIX + hashlib.sha256(der).hexdigest()
     if not hmac.compare_digest(actual, expected):
         raise BadSettings(
-            "The fingerprint of the server's certificate authority is not --ca-fingerprint.",
+            "The server's certificate authority has another fingerprint than --ca-fingerprint.",
             "Compare it with the one that the server printed at its start. If they differ, someone"
             " may be intercepting the connection.",
         )

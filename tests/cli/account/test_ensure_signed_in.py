@@ -200,7 +200,7 @@ def test_a_user_who_logged_out_stays_logged_out(
     assert "needs an invite" in other_result.stderr, "nothing kept them from trying"
 
 
-def test_a_pool_that_wants_an_invite_says_so_and_takes_it(
+def test_a_pool_that_requires_an_invite_says_so_and_accepts_it(
     invited: ServerProcess, somebody: CommandLine, script: Path
 ) -> None:
     arguments = ("run", "--server", invited.url, "--detach")

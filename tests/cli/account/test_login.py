@@ -345,7 +345,7 @@ def test_invites_are_listed_and_revoked(
     assert late_user.run("login", pool.url, "--invite", created_invite["code"]).status == 77
 
 
-def test_the_audit_tells_it_all_and_holds(admin: CommandLine, ann: CommandLine) -> None:
+def test_the_audit_log_has_all_of_it_and_verifies(admin: CommandLine, ann: CommandLine) -> None:
     (page,) = admin.run("admin", "audit", "--limit", "1000", "--json").lines()
     kinds = {entry["kind"] for entry in page["entries"]}
     assert {"account_created", "signed_in", "invite_made"} <= kinds

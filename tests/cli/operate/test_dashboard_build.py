@@ -61,7 +61,7 @@ def test_the_server_starts_with_the_join_page_and_switches_to_the_build(
         assert platform.wait_for("dashboard")["state"] == "current"
 
 
-def test_without_node_it_says_so_and_goes_on(person: CommandLine, tmp_path: Path) -> None:
+def test_without_node_js_up_says_so_and_continues(person: CommandLine, tmp_path: Path) -> None:
     person.variables |= {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(tmp_path / "uv")}
     person.variables["PATH"] = without_node(tmp_path / "programs")
     with PlatformProcess(person, tmp_path / "data", "--no-provider") as platform:

@@ -166,7 +166,7 @@ def test_other_checks_run_despite_a_damaged_profile(user: CommandLine, healthy: 
     assert named_findings["python"]["verdict"] == named_findings["server"]["verdict"] == "ok"
 
 
-def test_a_provider_is_looked_at_where_it_works(
+def test_the_provider_is_checked_with_its_own_server(
     user: CommandLine, healthy: FakeServer, tmp_path: Path
 ) -> None:
     """Whatever server the profile names."""
@@ -228,7 +228,7 @@ def test_a_directory_of_another_user_is_a_finding(
     assert terms[0].verdict is CheckResult.FAIL
 
 
-def test_secrets_that_others_can_read_and_the_fix_that_closes_them(
+def test_secrets_that_others_can_read_are_a_finding_with_a_fix(
     user: CommandLine, healthy: FakeServer
 ) -> None:
     wallet = Path(user.variables["POTLUCK_CONFIG_DIR"]) / "wallet.json"

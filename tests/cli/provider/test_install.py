@@ -167,7 +167,7 @@ def test_uninstalling_lets_what_runs_run_unless_it_is_to_be_now(owner: Owner) ->
     assert f"stop {NAME}" in owner.calls()
 
 
-def test_a_wallet_that_was_never_asked_is_asked_now(owner: Owner) -> None:
+def test_a_wallet_without_an_authorisation_is_asked_for_one(owner: Owner) -> None:
     """Nobody is there to ask for a password, and nobody answers at that address."""
     result = owner.run("provider", "install", "http://127.0.0.1:9")
     assert result.status == 69

@@ -125,7 +125,7 @@ def test_status_shows_problems_and_foreign_devices(
     assert "may not offer RTX: foreign" in output
 
 
-def test_status_says_what_does_not_hold_and_that_there_are_no_walls(
+def test_status_shows_settings_not_in_effect_and_a_missing_sandbox(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
     assert "without isolation" not in told(owner, "status")
@@ -317,9 +317,7 @@ def test_an_unregistered_node_cannot_leave(owner: CommandLine) -> None:
     assert "is in no pool" in refused(owner, "leave", "--yes").stderr
 
 
-def test_no_other_pool_is_left_than_the_one_that_was_named(
-    owner: CommandLine, provider: FakeProvider
-) -> None:
+def test_only_the_named_pool_is_left(owner: CommandLine, provider: FakeProvider) -> None:
     result = refused(owner, "leave", "--yes", "--server", "https://other.example")
     assert "at https://pool.example:8470, not at https://other.example" in result.stderr
     assert not any(isinstance(request, Leave) for request in provider.asked)

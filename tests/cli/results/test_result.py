@@ -220,7 +220,9 @@ def test_the_retention_is_shown(user: CommandLine, server: FakeServer) -> None:
     assert "until 2999-01-02" in user.run("result", task.id).stderr
 
 
-def test_after_its_time_it_says_that_nothing_is_kept(user: CommandLine, server: FakeServer) -> None:
+def test_after_the_retention_time_the_result_says_that_nothing_is_kept(
+    user: CommandLine, server: FakeServer
+) -> None:
     task = a_task(TaskState.SUCCEEDED, kept_until=GONE.kept_until, attempts=[an_attempt()])
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True, cleared=True)))

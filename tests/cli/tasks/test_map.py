@@ -94,7 +94,7 @@ def test_each_item_has_its_file_of_the_pattern(person: CommandLine) -> None:
     assert Path("out/b.txt/stdout.txt").read_text() == "the text of b\n"
 
 
-def test_very_many_files_go_along_as_one(
+def test_very_many_files_are_sent_as_one(
     person: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("potluck.cli.request.inputs.MOST_INPUT_FILES", 4)

@@ -49,7 +49,7 @@ def test_a_folder_brings_its_own(user: CommandLine, server: FakeServer, project:
     assert needs(server).dependencies == ("numpy",)
 
 
-def test_a_script_with_a_block_says_itself_what_it_needs(
+def test_the_block_of_a_script_takes_precedence_over_its_project(
     user: CommandLine, server: FakeServer, project: Path
 ) -> None:
     script = project / "train.py"

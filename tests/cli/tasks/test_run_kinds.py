@@ -126,7 +126,7 @@ def test_an_image_with_and_without_a_command(user: CommandLine, server: FakeServ
     assert sent(server, ContainerSpec)[1] == ContainerSpec("busybox:1.37")
 
 
-def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
+def test_a_template_sets_options_that_the_command_line_overrides(
     user: CommandLine, server: FakeServer
 ) -> None:
     server.plays("/v1/uploads", says(Upload("", 2**20, 0, True)))
@@ -189,7 +189,7 @@ def test_an_invalid_template_is_reported_to_programs_too(user: CommandLine) -> N
     assert result.lines()[-1]["error"]["code"] == "not_found"
 
 
-def test_files_go_along_and_are_found_under_their_names(
+def test_files_are_sent_and_found_under_their_names(
     user: CommandLine, server: FakeServer, tmp_path: Path
 ) -> None:
     takes_uploads(server)

@@ -176,7 +176,7 @@ def test_an_item_is_retried_with_its_array(user: CommandLine, server: FakeServer
     assert f"potluck logs {task.id[-8:]}#3" in output
 
 
-def test_a_call_is_retried_by_itself_and_does_not_take_the_end_of_others(
+def test_a_single_call_is_retried_and_shows_no_end_of_other_calls(
     user: CommandLine, server: FakeServer
 ) -> None:
     attempts = [

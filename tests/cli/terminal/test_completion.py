@@ -77,7 +77,9 @@ def test_every_shell_has_a_completion_script(user: CommandLine, shell: str, tmp_
     assert completions[0][0] == "mandelbrot" and len(completions[0][1]) <= 60
 
 
-def test_installing_it_puts_it_where_bash_looks(process_user: CommandLine, tmp_path: Path) -> None:
+def test_completion_is_installed_where_bash_looks(
+    process_user: CommandLine, tmp_path: Path
+) -> None:
     process_user.variables["HOME"] = str(tmp_path)
     output = in_a_shell(process_user, "potluck", "--install-completion", "bash")
     assert "completion installed" in output
@@ -136,7 +138,7 @@ def test_an_unreachable_server_leaves_its_last_completions(
     assert known.ids() == []
 
 
-def test_another_account_sees_nothing_of_it(known: Known, server: FakeServer) -> None:
+def test_completion_shows_no_tasks_of_another_account(known: Known, server: FakeServer) -> None:
     plays_tasks(server)
     known.ids()
     known.user.variables["POTLUCK_TOKEN"] = "another"

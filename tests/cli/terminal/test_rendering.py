@@ -107,7 +107,7 @@ def test_a_table_in_a_narrow_terminal_fits(monkeypatch: pytest.MonkeyPatch) -> N
         ({"TERM": "xterm", "NO_COLOR": "1"}, False),
     ],
 )
-def test_colour_only_where_it_is_wanted(
+def test_colour_follows_the_environment_variables(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], coloured: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -131,7 +131,7 @@ def test_a_server_without_ranges_is_fine(
 
 
 @pytest.mark.parametrize("lie", [DATA[:-1] + b"?", DATA + b"more"])
-def test_other_bytes_never_take_the_place(
+def test_a_file_is_never_replaced_by_other_bytes(
     server: FakeServer, potluck: Potluck, tmp_path: Path, lie: bytes
 ) -> None:
     (tmp_path / "out").write_text("before")
@@ -277,7 +277,7 @@ def test_unwritable_directories_are_reported_with_a_hint(
     assert error_info.value.hint.startswith(hint)
 
 
-def test_a_file_without_a_place_keeps_no_other_from_coming(
+def test_a_file_that_cannot_be_saved_does_not_prevent_the_others(
     server: FakeServer, potluck: Potluck, tmp_path: Path
 ) -> None:
     long = "é" * 127  # as long as names can be

@@ -77,7 +77,7 @@ def test_an_archive_in_the_folder_is_not_in_itself(tmp_path: Path) -> None:
     assert _names(top / "folder.tar") == ["a"]
 
 
-def test_a_link_to_a_file_of_the_folder_goes_along_as_that_file(tmp_path: Path) -> None:
+def test_a_link_to_a_file_of_the_folder_is_sent_as_that_file(tmp_path: Path) -> None:
     top = _write(tmp_path / "top", a="1")
     (top / "b").symlink_to("a")
     pack_folder(top, tmp_path / "a.tar")

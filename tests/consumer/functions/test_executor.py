@@ -135,7 +135,7 @@ def test_a_future_of_many(executor: potluck.Executor, node: FakeNode) -> None:
     assert callbacks == [failed] and not failed.running()
 
 
-def test_shut_down_it_takes_nothing(client: Potluck, node: FakeNode) -> None:
+def test_an_executor_that_was_shut_down_accepts_nothing(client: Potluck, node: FakeNode) -> None:
     executor = potluck.Executor(client=client)
     executor.shutdown()
     executor.shutdown()
@@ -155,7 +155,7 @@ def test_leaving_the_block_waits(client: Potluck, node: FakeNode) -> None:
     assert list(results) == [1, 2]
 
 
-def test_without_waiting_it_goes_on(client: Potluck, node: FakeNode) -> None:
+def test_shutdown_without_waiting_lets_calls_continue(client: Potluck, node: FakeNode) -> None:
     gate = Gate()
     node.answers = gate
     executor = potluck.Executor(client=client)

@@ -253,7 +253,7 @@ def test_a_refusal_is_not_repeated(server: FakeServer, client: Potluck) -> None:
         assert len(sent) == 1, name
 
 
-def test_every_public_name_says_what_it_is(client: Potluck) -> None:
+def test_every_public_name_has_a_docstring(client: Potluck) -> None:
     areas = {name: getattr(client, name) for name in AREAS}
     silent = [
         f"{name}.{method}"

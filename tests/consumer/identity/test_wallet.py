@@ -56,7 +56,7 @@ def test_a_made_wallet_opens_with_its_password_and_no_other(config: Path) -> Non
     assert not wallet.password_path().exists()
 
 
-def test_a_made_keystore_takes_less_than_a_second_and_other_tools_open_it() -> None:
+def test_a_keystore_is_made_in_less_than_a_second_and_opens_in_other_tools() -> None:
     new_wallet = wallet.make("correct horse")
     started = time.process_time()
     wallet.load(ask=answering("correct horse"))
@@ -74,7 +74,7 @@ def test_other_tools_keystores_are_read(tmp_path: Path, kdf: Literal["scrypt", "
     assert keystore.read_address(path) == ADDRESS
 
 
-def test_a_signature_is_the_one_that_other_wallets_make() -> None:
+def test_a_signature_equals_that_of_other_wallets() -> None:
     own_wallet = wallet.Wallet(bytes.fromhex(KEY))
     other_signed = Account.from_key(KEY).sign_message(encode_defunct(text="hello"))
     assert own_wallet.sign(text_digest("hello")) == "0x" + other_signed.signature.hex()

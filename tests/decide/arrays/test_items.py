@@ -118,7 +118,7 @@ def test_many_runs_are_sorted_out_quickly() -> None:
         ([1.0], -0.5, 0.0),  # there was none left
     ],
 )
-def test_items_take_no_longer_than_there_was_time(
+def test_the_counted_run_time_of_items_is_at_most_the_elapsed_time(
     seconds_each: list[float], most: float, counted: float
 ) -> None:
     held = HeldRange((ItemRange(0, 9),), 1, pending_pieces=0, most_seconds=most)
@@ -198,7 +198,7 @@ def test_an_item_whose_range_is_stopped_without_end_is_given_up() -> None:
     assert (end.given_up.item, end.given_up.reason) == (3, EndReason.TOO_MANY_LOSSES)
 
 
-def test_a_lost_range_keeps_nobody_waiting_while_others_work() -> None:
+def test_a_lost_range_delays_nothing_while_others_work() -> None:
     history = History(1, 1, 1, 1, uncounted_losses=3)
     busy = replace(ARRAY, has_others=True)
     for reason, array, seconds in [

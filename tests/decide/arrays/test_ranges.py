@@ -25,7 +25,7 @@ from potluck.model.task import ItemRange
 from tests.decide.builders import task
 
 
-def test_before_anything_is_known_everybody_gets_one_item() -> None:
+def test_before_anything_is_measured_every_node_gets_one_item() -> None:
     array = task("t1", pending=(ItemRange(0, 1000),))
     assert next_range(array, ArraySpeed(None, None, 0)) == ItemRange(0, 1)
 
@@ -175,7 +175,7 @@ def test_a_range_is_never_empty_and_always_pending(
     assert next_items.start == 7 and 1 <= len(next_items) <= left
 
 
-def test_the_tail_is_not_held_by_the_slow_one() -> None:
+def test_a_slow_node_does_not_delay_the_end_of_an_array() -> None:
     """Ten thousand items of 0.1 s on five nodes, one of them twenty times as slow."""
     speeds = {f"n{number}": 0.1 for number in range(4)} | {"slow": 2.0}
     array = task("t1", pending=(ItemRange(0, 10_000),))

@@ -282,7 +282,7 @@ def test_no_change_is_suggested_where_none_helps() -> None:
     assert suggest_changes(task("t1"), [(node("n1", own_tasks_only=True), 1)]) == []
 
 
-def test_more_nodes_are_spoken_of_where_some_take_it_already() -> None:
+def test_suggestions_say_more_nodes_where_some_accept_the_task_already() -> None:
     kinds = [(node("n1", memory_bytes=GIB, disk_bytes=16 * GIB), 1), (node_with("n2", 1), 2)]
     assert suggest_changes(task("t1", memory_bytes=2 * GIB), kinds) == [
         "1 more node would take it if it requested 1 GiB of memory instead of 2 GiB."

@@ -19,7 +19,7 @@ def told(plan: SchedulerPlan) -> dict[str, str]:
     }
 
 
-def test_a_reason_is_told_anew_when_nodes_come_and_go() -> None:
+def test_the_reason_is_updated_when_nodes_join_and_leave() -> None:
     pool = scheduler()
     pool.put_task(task("t1", memory_bytes=2 * GIB))
     assert told(pool.plan(NOW, MANY)) == {
@@ -97,7 +97,7 @@ def test_a_line_that_an_array_has_left_is_empty() -> None:
     assert pool.plan(NOW + 9, MANY).emptied == (keys[3],)
 
 
-def test_a_task_over_the_whole_quota_is_told_that_it_never_starts() -> None:
+def test_a_task_larger_than_the_quota_is_said_to_never_start() -> None:
     pool = scheduler()
     pool.put_account(AccountShare(ALICE, most_running_milli=2000))
     pool.put_node(node_with("n1", 8))

@@ -33,7 +33,7 @@ def mounting(*mounts: VolumeMount, **changes: Any) -> WaitingTask:
     return task("t", volumes=mounts, submitted_at=NOW, **changes)
 
 
-def test_the_node_that_holds_it_comes_first_whatever_the_order() -> None:
+def test_a_node_that_holds_the_volume_comes_first_under_every_policy() -> None:
     for name in ("n1", "n2", "n3"):
         nodes = [
             holder(node_name, *([DATA] if node_name == name else []))

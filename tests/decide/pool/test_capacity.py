@@ -225,7 +225,7 @@ def test_fragmentation_uses_the_hole_that_fits_and_keeps_whole_devices() -> None
     assert taken_node(pool, task(device_milli=100)) == "holey"
 
 
-def test_fragmentation_keeps_scarce_devices_for_those_who_need_them() -> None:
+def test_fragmentation_keeps_scarce_devices_for_tasks_that_need_them() -> None:
     """Few ask for that model, and one node in twelve has it: the first in the fixed order."""
     names = sorted((f"n{n}" for n in range(12)), key=lambda name: place_of(NodeId(name), 2**32))
     models = ["Rare", *["Plain"] * 11]
@@ -520,7 +520,7 @@ def test_profiles_are_dropped_also_for_forgotten_demands() -> None:
     assert max(len(pool.demand_of(waiting_task).usable) for waiting_task in waiting_tasks) <= 2
 
 
-def test_slots_are_given_anew_when_there_are_many_more_nodes() -> None:
+def test_slots_are_reassigned_when_there_are_many_more_nodes() -> None:
     nodes = [whole_node(f"n{number}") for number in range(200)]
     pool = capacity(*nodes[:10])
     assert pool.find(task()) is not None
@@ -553,7 +553,7 @@ def test_a_node_that_enters_is_checked_for_a_demand_only_when_that_is_used(
     assert len(checked) == 1, "the node as it is now, not as it was in between"
 
 
-def test_demands_follow_nodes_that_enter_leave_and_take_the_place_of_others() -> None:
+def test_demands_follow_nodes_that_join_leave_and_are_replaced() -> None:
     rng = Random(7)
     pool, nodes = capacity(), dict[str, FreeNode]()
     waiting_tasks = [

@@ -65,7 +65,7 @@ def test_a_gpu_task_gets_its_share_of_the_node(
     assert taken(pool_of(**changes), **requirements) == pytest.approx(expected, abs=MIB / GIB)
 
 
-def test_all_gpus_together_get_the_node_and_give_it_back() -> None:
+def test_tasks_share_the_node_by_its_gpus_and_free_it() -> None:
     pool = pool_of()
     waiting_tasks = [task(f"t{number}") for number in range(4)]
     fits = []

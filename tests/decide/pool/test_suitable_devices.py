@@ -45,7 +45,7 @@ def test_gpus_are_had_whole_and_a_cpu_is_not() -> None:
         assert (len(usable.whole), usable.shared) == (whole_count, shared)
 
 
-def test_a_node_that_failed_the_task_counts_only_if_there_is_no_other() -> None:
+def test_a_node_that_failed_the_task_is_used_only_if_there_is_no_other() -> None:
     failed = task(failed_on=frozenset({NodeId("n1")}))
     first, other = node_with("n1", 1), node_with("n2", 1)
     assert set(suitability(first).devices(failed)) == {"n1"}

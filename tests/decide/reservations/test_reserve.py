@@ -97,7 +97,7 @@ def test_a_task_for_all_cores_is_not_overtaken_by_gpu_tasks(order: str) -> None:
     assert clock.starts[TaskId("cores")] - submitted <= PROMISE + 60.0
 
 
-def test_kept_gpus_keep_nobody_from_the_cores() -> None:
+def test_reserved_gpus_leave_the_cores_to_others() -> None:
     clock = Clock("fcfs", 2)
     clock.submit(task("busy", submitted_at=clock.now, expected_seconds=500.0))
     clock.run(10.0)
@@ -131,7 +131,7 @@ def test_an_unplaceable_task_takes_no_reservation(order: str) -> None:
     assert clock.starts[TaskId("large")] - submitted <= PROMISE + 60.0
 
 
-def test_one_account_does_not_take_all_places() -> None:
+def test_one_account_does_not_get_all_reservations() -> None:
     """Its tasks go before, and there are more of them than places."""
     clock = Clock("priority", 4, 4)
     clock.submit(
@@ -209,7 +209,7 @@ def test_a_task_that_waits_for_reserved_devices_gets_that_reason() -> None:
     assert [(group.example.id, group.reason.code) for group in waiting_groups] == [("long", "kept")]
 
 
-def test_a_short_one_behind_a_long_one_that_asks_for_the_same_goes_first() -> None:
+def test_a_short_task_uses_a_reserved_device_before_a_long_one() -> None:
     """What is kept from the long one may serve the short one until then."""
     clock = Clock("fcfs", 2)
     clock.submit(task("busy", submitted_at=clock.now, expected_seconds=500.0))
@@ -235,7 +235,7 @@ def test_a_promise_lets_shorter_ones_go_first_for_as_long_as_is_safe() -> None:
     assert 0.7 * PROMISE <= waited <= PROMISE
 
 
-def test_an_account_at_its_quota_keeps_nothing_from_others() -> None:
+def test_an_account_at_its_quota_reserves_nothing() -> None:
     clock = Clock("shortest", 2)
     clock.pool.put_account(AccountShare(ALICE, most_running_milli=1000))
     clock.submit(

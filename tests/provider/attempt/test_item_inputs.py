@@ -46,7 +46,7 @@ def a_given_range(source: str, **changes: Any) -> Grant:
     return replace(grant, spec=spec, items_total=len(GIVEN))
 
 
-async def test_each_item_sees_its_own_and_no_other_ones(driver: Driver, tmp_path: Path) -> None:
+async def test_each_item_sees_only_its_own_inputs(driver: Driver, tmp_path: Path) -> None:
     item_run = Ran(driver, tmp_path)
     grant = a_given_range(SHOWS, arguments=("--all", "alike"))
     assert await item_run.run(grant) is EndReason.COMPLETED

@@ -271,9 +271,7 @@ async def test_a_cancelled_range_stops_at_once(server: FakeServer, tmp_path: Pat
     assert server.finished(grant.attempt_id) == []
 
 
-async def test_a_range_that_is_given_back_keeps_its_outcomes(
-    server: FakeServer, tmp_path: Path
-) -> None:
+async def test_a_returned_range_keeps_its_outcomes(server: FakeServer, tmp_path: Path) -> None:
     grant = a_grant(ENDLESS_FROM_3, items=range(10))
     async with providing(server, tmp_path) as running:
         await server.offer(grant)

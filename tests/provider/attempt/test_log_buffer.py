@@ -23,7 +23,7 @@ def pieces_of(spool: LogSpool) -> list[tuple[str, bytes]]:
     return [(piece.stream, piece.data) for piece in spool.read(0, 10_000, 2**30)]
 
 
-async def test_bytes_that_come_together_become_one_piece(tmp_path: Path) -> None:
+async def test_bytes_that_arrive_together_become_one_piece(tmp_path: Path) -> None:
     log = a_log(tmp_path)
     for stream, data in (("stdout", b"a"), ("stdout", b"b"), ("stderr", b"c"), ("stdout", b"d")):
         log.add(stream, data)
@@ -112,7 +112,7 @@ def test_a_spool_survives_its_process_and_loses_only_a_torn_piece(tmp_path: Path
     assert [data for _, data in pieces_of(reopened_spool)] == [b"one", b"two", b"four"]
 
 
-def test_pieces_behind_a_damaged_one_do_not_come_back(tmp_path: Path) -> None:
+def test_pieces_after_a_damaged_one_are_dropped(tmp_path: Path) -> None:
     spool = LogSpool.open(tmp_path, ATTEMPT)
     for data in (b"one", b"two", b"six"):
         spool.append(PackedLogPiece("stdout", data))

@@ -74,7 +74,7 @@ async def test_a_long_attempt_with_a_price_is_signed_at_intervals(node: Signing)
     assert 0 < last.started_at_ms <= last.ended_at_ms
 
 
-async def test_a_stopped_attempt_says_so_and_how_long_it_ran(node: Signing) -> None:
+async def test_the_receipt_of_a_stopped_attempt_has_its_reason_and_run_time(node: Signing) -> None:
     grant = a_grant()
     node.receipts.began(grant.attempt_id, node.facts(grant))
     node.receipts.ended(grant.attempt_id)

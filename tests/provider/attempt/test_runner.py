@@ -132,9 +132,7 @@ async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_
     assert 0 < finished.usage.run_seconds < 10
 
 
-async def test_a_range_that_is_called_back_keeps_what_it_finished(
-    driver: Driver, tmp_path: Path
-) -> None:
+async def test_a_recalled_range_keeps_finished_items(driver: Driver, tmp_path: Path) -> None:
     harness = RunnerHarness(tmp_path, driver)
     async with harness.running(a_grant(PATIENT_FROM_2, items=range(9))) as run:
         await until(lambda: "ready\n" in harness.text())
@@ -363,7 +361,7 @@ print("made")
 """
 
 
-async def test_new_files_are_kept_on_request_and_the_others_are_named(
+async def test_new_files_are_kept_on_request_and_others_are_listed(
     driver: Driver, tmp_path: Path
 ) -> None:
     harness = RunnerHarness(tmp_path, driver)

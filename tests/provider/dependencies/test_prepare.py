@@ -61,7 +61,7 @@ async def test_the_same_script_again_asks_the_index_for_nothing(
     assert index.requests == []
 
 
-async def test_an_old_resolution_is_asked_again_and_the_environment_kept(
+async def test_an_old_resolution_is_renewed_and_the_environment_kept(
     preparation: PreparationHarness, index: LoopbackIndex
 ) -> None:
     first = await preparation.prepare("kind")

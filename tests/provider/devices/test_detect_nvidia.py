@@ -310,7 +310,7 @@ def test_a_card_that_only_the_kernel_lists_is_reported() -> None:
     assert "0000:01:00.0" in trial.detail and "Install NVIDIA's driver" in trial.hint
 
 
-def test_a_library_is_looked_for_without_loading_it(
+def test_a_library_is_found_without_loading_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"

@@ -98,7 +98,7 @@ def test_a_processor_comes_with_no_card_at_all(nvidia: Rig) -> None:
     }
 
 
-def test_nvidia_cards_come_with_their_own_nodes_and_no_others(nvidia: Rig) -> None:
+def test_nvidia_cards_are_exposed_with_only_their_own_nodes(nvidia: Rig) -> None:
     exposed = nvidia.expose("GPU-0", "GPU-2")
     common = ["/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"]
     assert nodes(exposed) == [*common, "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidiactl"]

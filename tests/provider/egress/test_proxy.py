@@ -100,7 +100,7 @@ async def test_a_tunnel_carries_both_directions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["CONNECT 127.0.0.1:{}", "GET http://127.0.0.1:{}/x"])
-async def test_another_port_is_refused_and_never_asked(tmp_path: Path, line: str) -> None:
+async def test_another_port_is_refused_and_never_contacted(tmp_path: Path, line: str) -> None:
     async with listening(Upstream(ANSWER)) as index, listening(Upstream(ANSWER)) as other:
         proxy = proxy_to(index)
         async with serving(proxy, tmp_path) as ask:

@@ -30,7 +30,7 @@ class Noted(LimitedLog):
         pass
 
 
-async def test_a_secret_is_shown_as_stars_and_a_short_one_as_it_is(tmp_path: Path) -> None:
+async def test_secrets_are_masked_in_logs_except_for_short_ones(tmp_path: Path) -> None:
     lease, _ = a_lease()
     spool = LogSpool.open(tmp_path, lease.attempt_id)
     log = LogBuffer(spool, 60.0)

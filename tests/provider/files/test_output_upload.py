@@ -116,7 +116,7 @@ async def test_a_restarted_provider_does_not_upload_discarded_files(
     assert server.files.added == {"new": b"new"}
 
 
-async def test_an_upload_goes_on_behind_the_parts_that_are_there(
+async def test_an_upload_resumes_after_the_parts_that_arrived(
     server: FakeServer, tmp_path: Path
 ) -> None:
     server.files.part_bytes = 100_000

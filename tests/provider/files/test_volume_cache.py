@@ -164,7 +164,7 @@ async def test_damaged_chunks_are_refused(server: FakeServer, shelf: Shelf, tmp_
     assert VolumeCache(tmp_path, 10**6).versions(9) == ()
 
 
-async def test_the_least_recently_used_goes_and_never_one_that_is_mounted(
+async def test_the_least_recently_used_version_is_evicted_but_never_a_mounted_one(
     server: FakeServer, shelf: Shelf, tmp_path: Path
 ) -> None:
     first, second, third = (shelf.volume(a=[chunk]) for chunk in (ONE, TWO, THREE))

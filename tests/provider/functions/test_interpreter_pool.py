@@ -414,7 +414,7 @@ def write_deep_item(_: int) -> None:
     write_deep()
 
 
-async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_path: Path) -> None:
+async def test_files_in_a_sent_directory_are_outputs(walled: Shop, tmp_path: Path) -> None:
     folder = tmp_path / "folder.tar"
     with tarfile.open(folder, "w") as archive:
         deep = tarfile.TarInfo("output/deep")
@@ -432,7 +432,7 @@ async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_
     assert sorted(result.files) == [f"{item}/deep/result" for item in range(3)], "each finds it"
 
 
-async def test_idle_ones_go_when_their_time_is_over(bwrap: Driver, tmp_path: Path) -> None:
+async def test_idle_interpreters_end_after_their_time(bwrap: Driver, tmp_path: Path) -> None:
     shop = Shop(bwrap, tmp_path, WarmSettings(idle_seconds=0.2))
     result = await shop.run(call_of(count))
     assert len(shop.pool.now()) == 1

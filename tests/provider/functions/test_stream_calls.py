@@ -88,9 +88,7 @@ def said(number: int) -> int:
     return number
 
 
-async def test_cancelled_calls_are_stopped_or_skipped_and_those_behind_them_run(
-    walled: Shop,
-) -> None:
+async def test_cancelled_calls_are_stopped_or_skipped_and_later_ones_run(walled: Shop) -> None:
     """The first one runs, the second one was sent behind it, the third one was not sent."""
     grant = replace(call_of(said), items=[], linger_seconds=LINGER_SECONDS)
     feed = ItemFeed()

@@ -46,7 +46,7 @@ def directory(
     return data_directory
 
 
-async def test_each_answer_comes_to_who_asked(directory: Path) -> None:
+async def test_each_answer_reaches_its_caller(directory: Path) -> None:
     async with listening(directory, echo):
         responses = await asyncio.to_thread(list, ask(directory, Reclaim(("GPU-1", "GPU-2"))))
         assert responses == [CommandRefused("Reclaim"), CommandRefused("GPU-1,GPU-2"), InEffect()]

@@ -341,7 +341,7 @@ async def test_an_invalid_owner_request_is_harmless(owner: Owner) -> None:
     assert owner.availability() is Availability.PAUSED
 
 
-async def test_told_wakes_who_waits_for_it() -> None:
+async def test_a_change_wakes_its_waiters() -> None:
     counter = ChangeCounter()
     stale = asyncio.create_task(counter.until_stale())
     await asyncio.sleep(0)

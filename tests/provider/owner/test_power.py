@@ -64,7 +64,7 @@ def owner(tmp_path: Path) -> Owner:
     return Owner(tmp_path)
 
 
-async def test_a_limit_is_asked_for_once_and_the_one_before_given_back(owner: Owner) -> None:
+async def test_a_power_limit_is_set_once_and_the_previous_one_restored(owner: Owner) -> None:
     await owner.power.apply(FREE)
     assert owner.cards.asked == 0
     for _ in range(2):

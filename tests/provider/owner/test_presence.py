@@ -33,7 +33,7 @@ IdleSinceHint={since}
 """
 
 
-def test_a_desktop_says_since_when_it_is_idle() -> None:
+def test_a_desktop_reports_its_idle_time() -> None:
     output = SESSIONS.format(since=int((NOW - 90) * 1e6))
     assert session_idle(output, NOW) == pytest.approx(90)
     in_use = output.replace("IdleHint=yes", "IdleHint=no")

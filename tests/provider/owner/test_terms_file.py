@@ -162,7 +162,7 @@ def test_a_change_keeps_comments_order_and_spelling(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [path.name]
 
 
-def test_all_means_all_and_one_means_one(tmp_path: Path) -> None:
+def test_a_change_applies_to_all_devices_or_to_the_named_one(tmp_path: Path) -> None:
     path = terms_file(tmp_path)
 
     def paused(uuid: str) -> bool:
@@ -243,7 +243,9 @@ _beginnings = st.sampled_from(
 
 @settings(deadline=None, max_examples=50)
 @given(_beginnings, st.lists(_changes, max_size=3))
-def test_a_change_says_exactly_what_it_says(beginning: str, changes: list[TermsChange]) -> None:
+def test_a_change_alters_exactly_the_given_settings(
+    beginning: str, changes: list[TermsChange]
+) -> None:
     """Of every device afterwards: what the change says of it, and otherwise what was said."""
     text = beginning
     for change in changes:

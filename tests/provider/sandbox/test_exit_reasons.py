@@ -19,7 +19,7 @@ def test_exit_statuses_are_the_commands_own(host: Host, code: int) -> None:
     assert outcome.reason is (EndReason.EXIT_STATUS if code else EndReason.COMPLETED)
 
 
-def test_a_signal_is_told_as_one(host: Host) -> None:
+def test_an_end_by_a_signal_is_reported_as_such(host: Host) -> None:
     outcome = host.python("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)").ended
     assert outcome is not None
     assert (outcome.reason, outcome.exit_code) == (EndReason.SIGNAL, -signal.SIGSEGV)

@@ -34,7 +34,7 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-def test_a_provider_killed_while_the_command_waits_takes_it_along(tmp_path: Path) -> None:
+def test_a_killed_provider_takes_a_waiting_command_with_it(tmp_path: Path) -> None:
     provider = subprocess.Popen(
         [sys.executable, "-c", HELD, str(tmp_path)], cwd=REPOSITORY, stdout=subprocess.PIPE
     )

@@ -82,7 +82,7 @@ for path in ('/x', '/usr/x', '/etc/x', '/dev/x', '/proc/sys/kernel/hostname', '/
     assert (result.stdout, result.stderr) == (b"", b"")
 
 
-def test_the_kernel_is_told_the_cores_where_groups_limit_them(as_root: bool) -> None:
+def test_cgroups_limit_the_cores(as_root: bool) -> None:
     with hosting(as_root) as host:
         if host.report.cpu == "none":
             pytest.skip("nothing limits the CPU here, and the report says so")
@@ -98,7 +98,7 @@ def test_the_kernel_is_told_the_cores_where_groups_limit_them(as_root: bool) -> 
     assert quotas == {"300000"}
 
 
-def test_the_report_says_what_holds(host: Host, is_root: bool) -> None:
+def test_the_report_names_the_enforced_limits(host: Host, is_root: bool) -> None:
     report = host.report
     assert (report.driver, report.network) == ("bwrap", "namespaces")
     assert report.disk == ("disk image" if is_root else "watchdog")

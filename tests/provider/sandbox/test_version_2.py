@@ -29,7 +29,7 @@ def test_the_controllers_that_matter_are_passed_down(parent: Path) -> None:
     assert (parent / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
 
 
-def test_a_group_that_others_share_is_left_as_it_is(parent: Path) -> None:
+def test_a_shared_control_group_is_left_unchanged(parent: Path) -> None:
     (parent / "cgroup.procs").write_text(f"1\n{os.getpid()}\n")
     (parent / "cgroup.subtree_control").unlink()
     (parent / "cgroup.subtree_control").mkdir()  # so that writing fails

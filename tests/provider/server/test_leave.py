@@ -63,7 +63,7 @@ async def test_leaving_can_be_repeated_after_a_kill(
     assert load_node_id(tmp_path, server.url) is None
 
 
-async def test_a_server_that_is_away_keeps_all_as_it_is(tmp_path: Path) -> None:
+async def test_without_a_server_leaving_changes_nothing(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     has_provided(tmp_path, url)
     before = kept(tmp_path)

@@ -32,7 +32,7 @@ def test_a_key_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> No
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
-def test_many_that_make_it_at_once_find_one_key(tmp_path: Path) -> None:
+def test_concurrent_creations_agree_on_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(lambda _: ensure_key(tmp_path), range(16)))) == 1
 

@@ -217,9 +217,7 @@ async def test_polls_of_an_idle_node_carry_its_heartbeats(server: FakeServer) ->
             await server.until(lambda: len(server.beats) == 1, "news do not wait for a poll")
 
 
-async def test_a_server_that_does_not_take_them_gets_heartbeats_of_their_own(
-    server: FakeServer,
-) -> None:
+async def test_a_server_without_heartbeats_in_polls_gets_separate_ones(server: FakeServer) -> None:
     server.takes_beats = False
     pulse, content = Pulse(), saying(tuple)
     async with linked(server) as provider:

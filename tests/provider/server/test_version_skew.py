@@ -24,7 +24,7 @@ def test_versions_that_fit_are_no_news(own_version: str, server_version: str) ->
     ("own_version", "server_version", "order"),
     [("0.1.0", "0.2.0", "older"), ("0.10.0", "0.9.5", "newer"), ("1.0.0", "2.0.0", "older")],
 )
-def test_others_are_told_with_what_works_and_what_to_do(
+def test_a_version_difference_is_a_warning_with_a_fix(
     own_version: str, server_version: str, order: str
 ) -> None:
     warning = skew(own_version, server_version)

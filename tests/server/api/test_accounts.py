@@ -39,7 +39,7 @@ def test_an_account_chooses_to_consume_and_to_provide_but_not_to_rule(
     assert ann.get("/v1/me")["roles"] == ["consumer", "provider"]
 
 
-def test_an_admin_keeps_that_role_whatever_else_they_choose(server: ServerProcess) -> None:
+def test_an_admin_stays_admin_after_choosing_roles(server: ServerProcess) -> None:
     operator = server.client()
     assert operator.put("/v1/me/roles", {"roles": ["consumer"]})["roles"] == ["admin", "consumer"]
     all_roles = ["admin", "consumer", "provider"]
@@ -242,7 +242,7 @@ def test_a_stranger_needs_an_invite(invited: ServerProcess) -> None:
     assert uses_left == [1], "an account that is there already uses none up"
 
 
-def test_a_wallet_that_comes_in_twice_at_once_uses_one_invite(invited: ServerProcess) -> None:
+def test_concurrent_sign_ins_of_a_wallet_use_one_invite(invited: ServerProcess) -> None:
     invite = invited.client().post("/v1/invites", {"uses": 8, "credit_micro": 3})
     with ThreadPoolExecutor(8) as threads:
         tokens = list(threads.map(lambda _: login(invited, "twins", invite["code"]), range(8)))

@@ -114,7 +114,7 @@ def test_another_accounts_task_does_not_exist(server: ServerProcess) -> None:
     assert bob.get("/v1/tasks")["tasks"] == []
 
 
-def test_pages_go_on_where_the_last_one_ended(server: ServerProcess) -> None:
+def test_each_page_continues_after_the_previous_one(server: ServerProcess) -> None:
     client = server.client(server.sign_in(Wallet("carol")))
     submitted = [client.submit("print(1)") for _ in range(5)]
     task_ids: list[str] = []

@@ -175,7 +175,7 @@ def test_the_session_is_listed_and_ended_like_any_other(
     browser.refresh(expected=401)
 
 
-def test_a_suspended_account_is_told_so_and_keeps_its_cookie(
+def test_a_suspended_account_gets_a_sentence_and_keeps_its_cookie(
     server: ServerProcess, browser: BrowserSession
 ) -> None:
     tokens = browser.sign_in(Wallet("suspended in a browser"))

@@ -58,7 +58,7 @@ def test_a_time_between_two_tasks_parts_them(ann: Api) -> None:
     assert {task["id"] for task in earlier} <= {task["id"] for task in before}
 
 
-def test_pages_go_on_where_the_last_one_ended(ann: Api) -> None:
+def test_each_page_continues_after_the_previous_one(ann: Api) -> None:
     task_ids: list[str] = []
     cursor: tuple[tuple[str, str], ...] = ()
     while True:

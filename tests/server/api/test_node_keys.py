@@ -119,7 +119,7 @@ def heard_at(client: Api, node_id: str) -> datetime:
     return datetime.fromisoformat(node["heartbeat_at"])
 
 
-def test_one_key_registers_one_node_however_often(server: ServerProcess, ada: Person) -> None:
+def test_a_key_registers_one_node_even_if_repeated(server: ServerProcess, ada: Person) -> None:
     _, node = ada.node("again and again")
     offered = offer(server, Wallet("again and again"))
     with ThreadPoolExecutor(4) as threads:
@@ -160,7 +160,7 @@ def test_a_signature_of_another_wallet_is_refused(ada: Person, bert: Person) -> 
     assert bert.authorise(delegation)[0] == 400, "somebody else's word is not mine to hand in"
 
 
-def test_one_word_authorises_once_however_often_it_is_sent(ada: Person) -> None:
+def test_a_repeated_delegation_authorises_once(ada: Person) -> None:
     delegation = ada.word(Wallet("once"))
     with ThreadPoolExecutor(8) as threads:
         statuses = list(threads.map(lambda _: ada.authorise(delegation)[0], range(16)))

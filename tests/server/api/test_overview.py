@@ -80,7 +80,7 @@ def test_anybody_may_see_how_to_join(server: ServerProcess) -> None:
     assert response["run"] in page
 
 
-def test_a_template_can_be_submitted_as_it_comes(ann: Api) -> None:
+def test_a_template_can_be_submitted_without_changes(ann: Api) -> None:
     templates = {
         template["name"]: template for template in ann.get(routes.LIST_TEMPLATES.path)["templates"]
     }

@@ -89,7 +89,7 @@ def test_the_record_holds_for_every_file(wheel: OwnWheel) -> None:
     assert "Requires-Dist: msgspec" in metadata
 
 
-def test_the_same_code_gives_the_same_bytes_whatever_lies_about(
+def test_the_same_code_gives_the_same_bytes_despite_stray_files(
     wheel: OwnWheel, tmp_path: Path
 ) -> None:
     copy = tmp_path / "potluck"
@@ -109,7 +109,7 @@ def test_the_same_code_gives_the_same_bytes_whatever_lies_about(
     assert assemble_wheel(distribution("potluck"), copy, {}) == wheel
 
 
-def test_other_code_has_another_version(wheel: OwnWheel, tmp_path: Path) -> None:
+def test_changed_code_has_another_version(wheel: OwnWheel, tmp_path: Path) -> None:
     """Installers leave a package alone that is there in the same version."""
     (tmp_path / "__init__.py").write_text("one = 1")
     first = assemble_wheel(distribution("potluck"), tmp_path, {}).package

@@ -84,7 +84,7 @@ RANGES = [
 
 
 @pytest.mark.parametrize(("byte_range", "status", "data"), RANGES)
-def test_a_part_of_it_can_be_asked_for(
+def test_a_range_of_a_file_can_be_requested(
     server: ServerProcess, byte_range: str, status: int, data: bytes | None
 ) -> None:
     api = server.client()

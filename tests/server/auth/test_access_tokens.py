@@ -34,7 +34,7 @@ def test_a_token_of_the_future_is_not_good_yet_also_if_it_was_read_before() -> N
         assert access_tokens.read(KEY, token, NOW - LEEWAY) == CLAIMS
 
 
-def test_a_token_that_was_read_before_is_another_with_another_key_or_letter() -> None:
+def test_a_cached_token_is_refused_with_another_key_or_character() -> None:
     token = access_tokens.issue(KEY, CLAIMS, NOW, LIFETIME)
     assert access_tokens.read(KEY, token, NOW) == CLAIMS
     assert access_tokens.read(OTHER, token, NOW) is None

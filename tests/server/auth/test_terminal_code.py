@@ -36,7 +36,7 @@ def test_invalid_user_codes_are_refused(typed_code: str) -> None:
     assert read_user_code(typed_code) is None
 
 
-def test_a_device_code_says_whose_it_is_and_when_it_ends() -> None:
+def test_a_device_code_shows_its_owner_and_its_expiry() -> None:
     device_code = read_device_code(KEY, new_device_code(KEY, "BCDF-GHJK", ENDS))
     assert device_code is not None
     assert (device_code.user_code, device_code.expires_at) == ("BCDF-GHJK", ENDS)

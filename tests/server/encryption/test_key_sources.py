@@ -142,7 +142,7 @@ def test_only_incomplete_writes_are_removed(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == others | {"key"}
 
 
-def test_a_variable_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_keys_in_a_variable_are_used_and_never_change(tmp_path: Path) -> None:
     place = key_place(settings(tmp_path, encryption_key=f"{KEY.hex()},{OLDER.hex()}"))
     assert place.read().current == key_id(KEY)
     assert not place.has_changed()

@@ -32,7 +32,7 @@ async def tamper(pool: Pool, statement: str) -> None:
     await pool.sql("ALTER TABLE audit ENABLE TRIGGER USER")
 
 
-async def test_entries_that_come_at_once_make_one_chain(pool: Pool) -> None:
+async def test_concurrent_entries_make_one_chain(pool: Pool) -> None:
     await asyncio.gather(*(append(pool, str(number)) for number in range(40)))
     audit_verdict = await verdict(pool)
     assert audit_verdict.holds and audit_verdict.entries == 40

@@ -220,7 +220,7 @@ async def test_a_deadline_ends_what_waits(pool: Pool) -> None:
     assert (await pool.task(task.id)).state is TaskState.EXPIRED
 
 
-async def test_a_node_that_gives_work_back_as_it_stops_does_not_get_it_again(pool: Pool) -> None:
+async def test_a_stopping_node_that_returns_work_does_not_get_it_again(pool: Pool) -> None:
     node_id, grant = await pool.started()
     assert await pool.report(node_id, done(grant, EndReason.NODE_LEFT)) == ["accepted"]
     await pool.sql("UPDATE tasks SET not_before = NULL")
@@ -232,7 +232,7 @@ async def test_a_node_that_gives_work_back_as_it_stops_does_not_get_it_again(poo
     await pool.check()
 
 
-async def test_leaving_gives_back_at_once(pool: Pool) -> None:
+async def test_leaving_returns_attempts_immediately(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await lease.leave(pool.services, pool.bobs, node_id)
     assert (await pool.task(grant.task_id)).state is TaskState.QUEUED

@@ -69,7 +69,7 @@ def number_of_open(connections: list[socket.socket]) -> int:
     return sum(map(is_open, connections))
 
 
-def test_one_address_does_not_keep_the_others_out(narrow: ServerProcess, stack: ExitStack) -> None:
+def test_one_address_does_not_block_the_others(narrow: ServerProcess, stack: ExitStack) -> None:
     for _ in range(3):  # they come again as often as they are turned away
         strangers = crowd(stack, narrow, STRANGERS[0], 60)
         assert healthy(narrow) < 3, "somebody from elsewhere is served"
@@ -144,7 +144,7 @@ def test_a_network_of_ipv6_has_its_room_too() -> None:
     assert room.enter("2001:db8:2::1") is not None
 
 
-def test_a_server_takes_all_the_files_that_it_may(tmp_path: Path) -> None:
+def test_a_server_raises_its_limit_of_open_files(tmp_path: Path) -> None:
     """Shells give 1,024, and let those who ask have many more."""
     usual, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(usual, 512), hard_limit))

@@ -60,7 +60,7 @@ def test_no_other_site_is_let_in(edge: ServerProcess, method: str) -> None:
     assert not [name for name in response.headers if name.lower().startswith("access-control")]
 
 
-def test_under_tls_the_browser_is_told_to_stay_there(secure: ServerProcess) -> None:
+def test_under_tls_the_browser_is_told_to_use_only_https(secure: ServerProcess) -> None:
     with Raw(secure) as client:
         client.send(b"GET /healthz HTTP/1.1\r\nHost: pool\r\n\r\n")
         assert client.answer().headers["strict-transport-security"] == "max-age=63072000"

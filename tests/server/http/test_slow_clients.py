@@ -89,9 +89,7 @@ def test_a_later_request_has_its_time_too(server: ServerProcess) -> None:
         assert 0.2 < stranger.closed_after() < SOON_SECONDS
 
 
-def test_a_request_that_began_with_the_one_before_it_has_no_more_time(
-    server: ServerProcess,
-) -> None:
+def test_a_pipelined_request_gets_no_extra_time(server: ServerProcess) -> None:
     """A connection that only rests may do so for longer: see below."""
     with Raw(server) as stranger:
         started = time.monotonic()

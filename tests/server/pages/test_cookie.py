@@ -95,7 +95,9 @@ def test_two_pages_refresh_at_once(signed_in: Page, server: ServerProcess) -> No
     assert refresh(signed_in) == 200
 
 
-def test_another_site_cannot_use_it(signed_in: Page, server: ServerProcess, elsewhere: str) -> None:
+def test_another_site_cannot_use_the_cookie(
+    signed_in: Page, server: ServerProcess, elsewhere: str
+) -> None:
     context = signed_in.context
     attacker = context.new_page()
     attacker.goto(elsewhere)

@@ -128,7 +128,7 @@ def test_a_wallet_that_does_not_announce_itself_is_found(page: Page, anybody: Ap
     expect(heading(page)).to_have_text("Signed. Go back to your terminal.")
 
 
-def test_without_a_wallet_it_says_what_to_do(page: Page, anybody: Api) -> None:
+def test_without_a_wallet_the_page_says_what_to_do(page: Page, anybody: Api) -> None:
     page.goto(ask(anybody)["verification_uri_complete"])
     expect(page.get_by_text("This browser has no wallet.")).to_be_visible()
 
@@ -148,7 +148,7 @@ def test_an_invalid_code_is_reported_immediately(page: Page, anybody: Api) -> No
         expect(page.get_by_role("alert")).to_contain_text("The code has eight letters.")
 
 
-def test_a_code_that_ends_while_it_is_looked_at_is_told(page: Page, hasty: Api) -> None:
+def test_a_code_that_expires_while_it_is_shown_says_so(page: Page, hasty: Api) -> None:
     BrowserWallet("slow").announce(page)
     approval = ask(hasty)
     page.goto(approval["verification_uri_complete"])

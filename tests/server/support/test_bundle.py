@@ -191,7 +191,9 @@ def test_the_hint_about_a_file_is_of_no_command() -> None:
     assert "bundle.tar.gz" in error_info.value.detail and "backup" not in str(error_info.value.hint)
 
 
-async def test_an_archive_that_is_there_stays(settings: ServerSettings, tmp_path: Path) -> None:
+async def test_an_existing_archive_is_not_replaced(
+    settings: ServerSettings, tmp_path: Path
+) -> None:
     path = tmp_path / "bundle.tar.gz"
     path.write_bytes(b"mine")
     with pytest.raises(FileExistsError):

@@ -16,7 +16,7 @@ _IS_LOST = {_NOT_LOADED, 15, 16, 28}
 _UNREADABLE = 999
 
 _HINTS = {
-    MAY_NOT: "Give this user access to /dev/nvidia*, such as by the groups video or render.",
+    MAY_NOT: "Give this user access to /dev/nvidia*, for example by the group video or render.",
     _NOT_LOADED: "Load it (modprobe nvidia), or restart the machine if it was just installed.",
     _NO_LIBRARY: "If this machine has an NVIDIA card, install its driver.",
     _TOO_OLD: "Install a newer driver.",

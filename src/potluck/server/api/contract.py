@@ -1,4 +1,4 @@
-"""The rewards contract: where deposits go, what a wallet can claim, and going on after a stop."""
+"""The rewards contract: deposits, claims of a wallet, and how payouts resume after a stop."""
 
 from typing import Final
 

@@ -92,7 +92,9 @@ class Listener(NoErrand):
         self._ours.close()
 
 
-async def test_the_end_of_one_that_is_killed_is_heard(docker: Started, tmp_path: Path) -> None:
+async def test_the_last_output_of_a_killed_command_is_received(
+    docker: Started, tmp_path: Path
+) -> None:
     driver, listener = docker.driver(tmp_path), Listener()
     await driver.probe()
     source = "import os, time; os.write(0, b'last words'); time.sleep(60)"

@@ -261,7 +261,7 @@ def test_our_own_image_is_named_by_its_content() -> None:
     assert len(archive) < 100_000
 
 
-def test_an_engine_is_found_where_it_usually_is_or_where_its_owner_says(tmp_path: Path) -> None:
+def test_an_engine_is_found_at_its_usual_or_configured_socket(tmp_path: Path) -> None:
     place = tmp_path / "podman"
     place.mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -351,7 +351,7 @@ async def test_a_toolkit_that_does_not_answer_is_not_left_running(
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
-async def test_an_engine_that_says_it_removes_and_does_not_is_given_up(
+async def test_an_engine_that_only_claims_to_remove_a_container_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "_REMOVE_SECONDS", 0.2)
@@ -368,7 +368,7 @@ async def test_an_engine_that_says_it_removes_and_does_not_is_given_up(
     assert attempts < 10
 
 
-async def test_an_engine_that_starts_nothing_is_told_in_its_own_words(tmp_path: Path) -> None:
+async def test_the_error_of_an_engine_that_cannot_start_is_quoted(tmp_path: Path) -> None:
     """As Podman with a runtime that does not work here: it refuses when it is attached to."""
     cause = "preparing it for attach: crun: setrlimit: Operation not permitted"
 

@@ -107,7 +107,7 @@ async def test_the_engine_never_knows_a_variable_nor_obeys_one_of_the_images(box
     assert (variables["LD_PRELOAD"], variables["NVIDIA_VISIBLE_DEVICES"]) == ("", "")
 
 
-async def test_an_image_that_is_not_there_is_declined_unless_it_may_be_fetched(
+async def test_a_missing_image_is_declined_unless_it_may_be_pulled(
     box: Box, tmp_path: Path
 ) -> None:
     registry = TestServer(Registry().app(), host="127.0.0.1")

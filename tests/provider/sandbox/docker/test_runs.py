@@ -53,7 +53,7 @@ def host(docker: Started) -> Iterator[Host]:
         yield host
 
 
-def test_the_report_says_what_holds(host: Host) -> None:
+def test_the_report_names_the_enforced_limits(host: Host) -> None:
     report = host.report
     assert (report.driver, report.disk, report.network) == ("docker", "disk image", "namespaces")
     assert (report.syscalls, report.user) == ("seccomp", "own uid")
@@ -63,7 +63,7 @@ def test_the_report_says_what_holds(host: Host) -> None:
     assert report.strength is SandboxStrength.NAMESPACES
 
 
-def test_a_run_sees_what_it_was_given_and_nothing_of_the_host(host: Host, tmp_path: Path) -> None:
+def test_a_run_sees_its_inputs_and_nothing_of_the_host(host: Host, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "text").write_text("of the environment")
     result = host.python(
@@ -165,7 +165,7 @@ def test_an_ordinary_user_needs_no_more_than_the_engines_socket(docker: Started)
 
 
 @pytest.mark.parametrize("name", ["podman", pytest.param("docker+runsc", marks=pytest.mark.long)])
-def test_other_engines_hold_the_same_walls(name: str) -> None:
+def test_other_engines_enforce_the_same_limits(name: str) -> None:
     """The rest of what they hold is among the long tests."""
     source = (
         "import os, socket; print(os.getuid() > 0x70000000, socket.if_nameindex(), flush=True);"

@@ -85,7 +85,7 @@ async def test_a_message_is_sent_once_however_often_the_condition_is_seen(
     ]
 
 
-async def test_instances_that_see_the_same_at_once_tell_it_once(
+async def test_an_alert_seen_by_several_instances_is_sent_once(
     services: Services, destination: AlertReceiver
 ) -> None:
     await asyncio.gather(*(see(services, DISK) for _ in range(8)))
@@ -316,7 +316,7 @@ def readiness(database: str, leader: str = OK) -> ServerReadiness:
     return ServerReadiness("", "0.1.0", {"database": database, "leader": leader})
 
 
-async def test_while_the_database_is_away_one_instance_tells_it(
+async def test_one_instance_reports_that_the_database_is_unavailable(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
     """Nothing is asked of the database meanwhile; when it is back, its end is told. Watched backups
@@ -412,7 +412,7 @@ async def test_an_outage_reported_during_recording_has_an_end(
     assert titles(destination) == ["Potluck: no leader", "Potluck: Resolved: no leader"]
 
 
-async def test_while_there_is_no_leader_any_instance_tells_it(
+async def test_any_instance_reports_that_there_is_no_leader(
     services: Services, destination: AlertReceiver
 ) -> None:
     services.health.latest = readiness(OK, "no instance leads, so no task starts")

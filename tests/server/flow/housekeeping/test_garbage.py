@@ -259,7 +259,7 @@ async def test_an_old_checkpoint_goes_while_the_task_runs(pool: Pool) -> None:
     await check_books(pool)
 
 
-async def test_an_upload_that_does_not_go_on_is_given_up(pool: Pool) -> None:
+async def test_an_idle_upload_is_dropped(pool: Pool) -> None:
     new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     await collected(pool.services)
     assert (await rows(pool))["uploads"] == 1

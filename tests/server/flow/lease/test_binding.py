@@ -115,7 +115,7 @@ async def test_the_first_wallet_gets_a_device_and_keeps_it_over_restarts(
     assert await facts(pool) == [f"device_bound {owner.owner.account_id}"]
 
 
-async def test_another_wallets_card_is_refused_unless_it_is_contested(
+async def test_a_card_of_another_wallet_is_refused_unless_it_is_contested(
     pool: Pool, owner: Side, other: Side
 ) -> None:
     await owner.register()
@@ -207,7 +207,7 @@ async def test_the_owner_keeps_working_during_a_contest(
     assert await owner.gets_work()
 
 
-async def test_the_incumbent_that_answers_keeps_it_at_once(
+async def test_an_incumbent_that_answers_keeps_the_device_immediately(
     pool: Pool, owner: Side, other: Side
 ) -> None:
     await owner.register()

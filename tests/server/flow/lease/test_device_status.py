@@ -185,7 +185,7 @@ async def test_an_older_sample_is_not_shown(pool: Pool, monkeypatch: pytest.Monk
     assert not (await device_status.history(pool.services, pool.bob, device_id)).samples
 
 
-async def test_a_beat_takes_little_room_whatever_it_says(pool: Pool) -> None:
+async def test_heartbeats_of_any_content_take_little_room(pool: Pool) -> None:
     """Nothing is kept of devices that the node does not have, and no name however long."""
     long = "\N{GRINNING FACE}" * 190
     offered = description(2)

@@ -247,7 +247,7 @@ async def test_a_node_is_told_to_stop_attempts_it_no_longer_has(pool: Pool) -> N
     await pool.check()
 
 
-async def test_another_node_takes_nothing_back(pool: Pool) -> None:
+async def test_another_node_readopts_nothing(pool: Pool) -> None:
     _, grant = await paid(pool)
     other = await pool.offer(price_micro_per_hour=PRICE)
     assert await pool.beat(other.node_id, lease_of(grant)) == [grant.attempt_id]
@@ -284,7 +284,7 @@ async def test_a_round_and_a_heartbeat_at_once_have_one_winner(pool: Pool) -> No
 
 
 @pytest.mark.parametrize("report_lease", SAYINGS.values(), ids=list(SAYINGS))
-async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
+async def test_a_returning_node_readopts_its_work_before_it_gets_more(
     pool: Pool, report_lease: Say
 ) -> None:
     """The leader is as quick as can be: it plans at each moment at which it could be woken."""
@@ -305,7 +305,7 @@ async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
     await pool.check()
 
 
-async def test_two_calls_at_once_take_it_back_once_and_neither_calls_it_off(pool: Pool) -> None:
+async def test_concurrent_readoptions_succeed_once_and_cancel_nothing(pool: Pool) -> None:
     """A node that wakes up beats and polls in the same moment."""
     node_id, grant = await paid(pool)
     poll_request = AcquireLeases((lease_of(grant),), wait_seconds=0)
@@ -429,7 +429,7 @@ def outcomes(grant: Grant, *items: int) -> ItemsDone:
     return ItemsDone(lease_of(grant), item_outcomes)
 
 
-async def test_a_lost_range_is_taken_back_with_what_it_had_left(pool: Pool) -> None:
+async def test_a_lost_range_is_readopted_with_its_remaining_items(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit(items=10, run_seconds=10.0)
     grant = await _grant_range(pool, node, task.id, ItemRange(0, 6))

@@ -90,7 +90,7 @@ async def test_an_owner_request_is_repeated_until_it_is_carried_out(machine: Mac
     assert third.change.hours is UNSET
 
 
-async def test_a_pause_holds_at_once_and_stale_reports_do_not_undo_it(
+async def test_a_pause_applies_immediately_and_stale_reports_do_not_undo_it(
     pool: Pool, machine: Machine
 ) -> None:
     await pool.submit()

@@ -50,7 +50,7 @@ TERMS: list[tuple[dict[str, Any], dict[str, Any], str | None]] = [
 ]
 
 
-async def test_tasks_go_where_owners_take_them(pool: Pool) -> None:
+async def test_tasks_are_assigned_where_owners_accept_them(pool: Pool) -> None:
     """One machine, whose owner changes his mind, while a leader goes on leading."""
     node_id = await says(pool, None)
     for terms, changes, waits in TERMS:
@@ -66,7 +66,7 @@ async def test_tasks_go_where_owners_take_them(pool: Pool) -> None:
     await pool.check()
 
 
-async def test_owners_take_their_own_tasks_whatever_their_lists_say(pool: Pool) -> None:
+async def test_owners_accept_their_own_tasks_despite_their_lists(pool: Pool) -> None:
     """Planned and assigned: lists are about others."""
     bob = Wallet("bob").address
     node_id = await says(pool, None, deny=(bob.lower(),), allow=(ALICE, "0x" + "ab" * 20))

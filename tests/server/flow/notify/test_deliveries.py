@@ -142,7 +142,7 @@ async def test_missed_events_may_be_skipped(delivering: Delivering, receiver: Re
     assert sorted(await listed(delivering, created.webhook.id)) == ["delivered", "given_up"]
 
 
-async def test_a_receiver_that_is_gone_is_paused_at_once(
+async def test_a_receiver_that_answers_410_is_paused_immediately(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     task = await delivering.pool.submit()
@@ -276,7 +276,7 @@ async def test_a_long_backlog_goes_in_pieces(delivering: Delivering, receiver: R
     assert sorted(sent_numbers) == [*range(webhook_delivery.WAITING * 2), 1_000]
 
 
-async def test_one_slow_receiver_does_not_hold_the_others(pool: Pool, receiver: Receiver) -> None:
+async def test_one_slow_receiver_does_not_delay_the_others(pool: Pool, receiver: Receiver) -> None:
     """By the loop itself, and the real clock: two places in all, and one for each."""
     settings = replace(pool.services.settings, webhook_concurrency=2, webhook_concurrency_each=1)
     quick = replace(pool.services, settings=settings)

@@ -84,7 +84,7 @@ async def test_one_pause_is_reported_once(delivering: Delivering, receiver: Rece
     assert len(page.events) == 1
 
 
-async def test_a_redelivery_is_one_however_often_it_is_asked_for(
+async def test_repeated_requests_make_one_redelivery(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     pool = delivering.pool
@@ -164,7 +164,7 @@ async def test_many_lanes_do_not_make_the_day_longer(delivering: Delivering) -> 
     assert paused is not None and paused.reason is PauseReason.FAILING
 
 
-async def test_a_failure_long_after_one_that_was_given_up_is_the_first(
+async def test_a_failure_long_after_an_abandoned_delivery_counts_as_the_first(
     delivering: Delivering, receiver: Receiver
 ) -> None:
     created = await delivering.make(receiver.url, RUNNING)
@@ -191,7 +191,7 @@ async def test_the_limit_of_webhooks_holds_for_those_made_at_once(pool: Pool) ->
     assert await pool.sql("SELECT count(*) FROM webhooks") == limit
 
 
-async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
+async def test_ten_slow_webhooks_of_one_account_do_not_delay_another(
     pool: Pool, receiver: Receiver
 ) -> None:
     """By the loop itself, and the real clock; the slow ones would fill every place."""

@@ -255,7 +255,7 @@ async def test_a_stream_tells_where_it_is_then_what_happens_then_of_a_gap(pool: 
         assert isinstance(gap.content, EventGap) and gap.position >= item.position
 
 
-async def test_a_quiet_stream_gives_signs_of_life_and_keeps_no_connection(pool: Pool) -> None:
+async def test_a_quiet_stream_sends_comments_and_holds_no_database_connection(pool: Pool) -> None:
     """More of them than there are connections, and their positions go on with what others do."""
     quick = _with(pool.services, follow_poll_seconds=0.05)
     streams = [_follow(quick, pool, None) for _ in range(30)]

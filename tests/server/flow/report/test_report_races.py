@@ -15,7 +15,7 @@ NODES = 2
 TASKS = 150
 
 
-async def test_everything_at_once_keeps_every_invariant(pool: Pool) -> None:
+async def test_concurrent_reports_of_all_kinds_keep_every_invariant(pool: Pool) -> None:
     """Plans, polls, beats, reports and cancellations of the same rows, at a price.
 
     A deadlock would be an error here: one of the two is told that the database is not available.

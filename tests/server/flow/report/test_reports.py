@@ -37,7 +37,7 @@ async def test_starts_and_ends_of_many_are_a_transaction_each(pool: Pool) -> Non
     await pool.check()
 
 
-async def test_each_has_its_own_answer_in_its_own_place(pool: Pool) -> None:
+async def test_each_report_has_its_answer_in_order(pool: Pool) -> None:
     """Forged, somebody else's, odd, cancelled, repeated, different, lost: among good ones."""
     node_id, grants = await _busy_node(pool)
     other = await pool.offer()

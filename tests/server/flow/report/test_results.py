@@ -145,9 +145,7 @@ async def test_an_item_that_is_tried_again_has_no_error_yet(pool: Pool) -> None:
     assert result.state is TaskState.SUCCEEDED
 
 
-async def test_items_of_other_kinds_return_nothing_and_those_of_functions_something(
-    pool: Pool,
-) -> None:
+async def test_only_items_of_functions_return_values(pool: Pool) -> None:
     node, other = await pool.offer(), await pool.offer()
     script, function = await pool.submit(items=3), await call(pool, items=3)
     range_grant = await give(pool, other, script.id, 0, 3)

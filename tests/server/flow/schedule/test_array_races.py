@@ -19,7 +19,7 @@ from tests.server.flow.schedule.arrays import assign, failed, give, succeeded
 ROUNDS = 8
 
 
-async def test_parts_of_one_array_from_many_nodes_at_once_all_count(pool: Pool) -> None:
+async def test_concurrent_reports_of_one_array_all_count(pool: Pool) -> None:
     nodes = [await pool.offer() for _ in range(4)]
     task = await pool.submit(items=80, allow_failures=80)
     grants = [await give(pool, node, task.id, 20 * n, 20 * n + 20) for n, node in enumerate(nodes)]

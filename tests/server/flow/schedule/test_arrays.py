@@ -159,7 +159,7 @@ async def test_a_range_that_was_taken_back_is_not_paid_twice(pool: Pool) -> None
     await pool.check()
 
 
-async def test_an_item_that_takes_three_nodes_with_it_is_given_up_and_the_rest_goes_on(
+async def test_an_item_whose_attempts_lose_three_nodes_fails_and_the_rest_continues(
     pool: Pool,
 ) -> None:
     nodes = [await pool.offer() for _ in range(4)]
@@ -313,7 +313,7 @@ async def test_an_end_whose_outcomes_came_too_late_is_stale_as_they_were(pool: P
     await pool.check()
 
 
-async def test_a_grant_says_how_much_memory_of_a_device_it_has(pool: Pool) -> None:
+async def test_a_grant_names_the_memory_of_its_devices(pool: Pool) -> None:
     node, task = await pool.offer(), await pool.submit(items=2)
     grant = await give(pool, node, task.id, 0, 2)
     assert [device.memory_bytes for device in grant.devices] == [24 * GIB]

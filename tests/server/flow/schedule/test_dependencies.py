@@ -47,7 +47,7 @@ async def test_dependents_of_an_unsuccessful_task_are_cancelled(pool: Pool, end_
     await pool.check()
 
 
-async def test_a_chain_falls_from_one_end_to_the_other(pool: Pool) -> None:
+async def test_a_failure_at_the_start_of_a_chain_fails_all_of_it(pool: Pool) -> None:
     await _chain_falls(pool, 30)
 
 

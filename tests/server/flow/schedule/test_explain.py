@@ -114,7 +114,7 @@ async def test_an_item_is_explained_as_it_is_itself(pool: Pool) -> None:
     assert "8 wait" in waiting.sentence
 
 
-async def test_an_array_that_is_at_work_says_how_far_it_has_come(pool: Pool) -> None:
+async def test_a_running_array_shows_its_progress(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit(items=10)
     grant = await give(pool, node, task.id, 0, 2)

@@ -54,7 +54,7 @@ async def test_the_share_is_passed_on_until_the_line_is_empty(pool: Pool) -> Non
     assert await pool.sql("SELECT count(*) FROM tasks WHERE state = 'succeeded'") == 4
 
 
-async def test_starts_and_ends_of_a_whole_line_come_in_one_request(pool: Pool) -> None:
+async def test_starts_and_ends_of_a_whole_line_are_reported_in_one_request(pool: Pool) -> None:
     """The one that runs meanwhile has started before the server knows that its share is free."""
     node, (first, second, third, last) = await line(pool, 4)
     reports: list[Report] = [

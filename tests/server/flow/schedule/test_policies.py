@@ -36,7 +36,7 @@ def test_the_defaults_are_there() -> None:
     assert "fair" in ORDERS and "fragmentation" in PLACEMENTS
 
 
-def test_an_unknown_name_is_told_with_those_that_are_known() -> None:
+def test_an_unknown_policy_is_refused_with_the_known_names() -> None:
     with pytest.raises(BadSettings, match=r"'fairest'.*fair, fcfs"):
         order_by_name("fairest")
     with pytest.raises(BadSettings, match=r"'magic'.*fragmentation"):

@@ -80,7 +80,7 @@ async def test_a_task_committed_late_is_not_missed(pool: Pool) -> None:
     assert memory.known.scheduler.task_ids() == []
 
 
-async def test_a_long_transaction_of_others_holds_nothing_up(pool: Pool) -> None:
+async def test_a_long_transaction_of_others_delays_nothing(pool: Pool) -> None:
     memory = await begun(pool)
     async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT pg_current_xact_id()")

@@ -227,7 +227,7 @@ async def test_an_estimate_takes_and_waits_for_no_lock(pool: Pool) -> None:
     assert task_estimate.outlook is Outlook.LATER
 
 
-async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> None:
+async def test_an_error_in_one_estimate_does_not_affect_the_others(pool: Pool) -> None:
     first_connection, second_connection = (
         replace(pool.services, settings=replace(pool.services.settings, answer_seconds=seconds))
         for seconds in (0.1, 30.0)
@@ -250,7 +250,7 @@ async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> N
     assert await asyncio.gather(*questions) == [None, b'{"detail":"task_good","hint":""}']
 
 
-async def test_without_a_leader_it_may_be_asked_again(pool: Pool) -> None:
+async def test_without_a_leader_an_estimate_is_retryable(pool: Pool) -> None:
     settings = replace(pool.services.settings, answer_seconds=0.1)
     pool.services = replace(pool.services, settings=settings)
     with pytest.raises(Unavailable, match="is not answering"):

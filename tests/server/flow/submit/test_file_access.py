@@ -135,7 +135,7 @@ async def test_the_longest_path_that_may_be_is_kept(pool: Pool) -> None:
     assert [file.path for file in (await listed(pool, grant.task_id)).files] == [path]
 
 
-async def test_others_are_not_told_of_it(pool: Pool) -> None:
+async def test_the_file_does_not_exist_for_other_accounts(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await leave(pool, node_id, grant, AddedFile("a", b"small"))
     with pytest.raises(NotFound):

@@ -83,7 +83,7 @@ async def test_only_own_ended_tasks_can_be_retried(pool: Pool) -> None:
         await retry_task(pool.services, pool.bob, task.id, RetryTask(), None)
 
 
-async def test_secrets_ended_with_it_and_are_given_again(pool: Pool) -> None:
+async def test_a_retry_needs_the_secrets_again(pool: Pool) -> None:
     task = await pool.submit(secrets={"API_TOKEN": "very secret"})
     await cancel.cancel(pool.services, pool.alice, task.id)
     with pytest.raises(InvalidInput, match="had a secret, deleted when it ended") as raised:
@@ -95,7 +95,7 @@ async def test_secrets_ended_with_it_and_are_given_again(pool: Pool) -> None:
         await tried_again(pool, second.id)
 
 
-async def test_files_come_along_as_long_as_they_are_kept(pool: Pool) -> None:
+async def test_a_retry_has_the_files_as_long_as_they_are_kept(pool: Pool) -> None:
     data = await send(pool, b"data")
     spec = ScriptSpec("a.py", "1", files=(NamedFile("data.csv", data),))
     task = await submit.submit(pool.services, pool.alice, TaskRequest(spec), None)

@@ -70,7 +70,7 @@ async def test_a_failing_submission_is_answered_alone_and_the_others_are_stored(
     await pool.check()
 
 
-async def test_one_without_a_key_is_stored_once_though_others_use_the_same_key(
+async def test_a_submission_without_a_key_is_stored_once_beside_repeated_keys(
     statements: Statements, pool: Pool
 ) -> None:
     unlimited = replace(pool.services.settings, quota_queued_tasks=None)
@@ -87,7 +87,9 @@ async def test_one_without_a_key_is_stored_once_though_others_use_the_same_key(
     await pool.check()
 
 
-async def test_a_caller_that_goes_takes_no_other_along(statements: Statements, pool: Pool) -> None:
+async def test_a_cancelled_caller_does_not_affect_the_others(
+    statements: Statements, pool: Pool
+) -> None:
     first = await while_the_first_waits(pool, statements)
     cancelled_caller, good = submit(pool, "gone"), submit(pool, "good")
     await asyncio.sleep(0)

@@ -69,7 +69,7 @@ async def test_the_same_submission_twice_at_once_takes_the_last_place_once(pool:
     assert len({twin.id for twin in twins}) == 1
 
 
-async def test_an_accounts_own_quota_goes_before_the_servers(pool: Pool) -> None:
+async def test_the_quota_of_an_account_takes_precedence_over_the_servers(pool: Pool) -> None:
     settings = replace(pool.services.settings, quota_queued_tasks=1)
     parts = replace(pool.services, settings=settings)
     await submit.submit(parts, pool.alice, request(), None)

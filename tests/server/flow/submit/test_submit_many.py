@@ -106,7 +106,7 @@ async def test_a_thousand_are_one_transaction(pool: Pool) -> None:
 
 @pytest.mark.parametrize("key", [None, "a key"])
 @pytest.mark.parametrize("kind", ["dependent", "refused", "without room"])
-async def test_a_list_takes_a_few_transactions_whatever_is_in_it(
+async def test_a_batch_takes_a_few_transactions_with_any_content(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, kind: str, key: str | None
 ) -> None:
     before = await pool.submit()

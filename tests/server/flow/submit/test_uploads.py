@@ -139,9 +139,7 @@ async def test_two_concurrent_finishes_both_report_completion(pool: Pool) -> Non
 
 
 @pytest.mark.parametrize("sent", [b"weights", b"weightz"])
-async def test_a_call_that_comes_too_late_is_told_what_the_other_was_told(
-    pool: Pool, sent: bytes
-) -> None:
+async def test_a_late_call_gets_the_answer_of_the_concurrent_one(pool: Pool, sent: bytes) -> None:
     """Each has read that the upload is not finished before it is."""
     new_upload = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     await take(pool, new_upload.upload_id, 0, sent)

@@ -104,7 +104,7 @@ async def test_a_version_needs_all_that_it_names(pool: Pool) -> None:
     assert (await put(pool, manifest)).volume.newest.size_bytes == len(ONE)
 
 
-async def test_the_same_content_is_one_version_wherever_it_lies(pool: Pool) -> None:
+async def test_the_same_content_is_one_version_in_any_packs(pool: Pool) -> None:
     first = await put_files(pool, a=ONE, b=TWO)
     both = await send(pool, ONE + TWO)
     files = (
@@ -221,7 +221,9 @@ async def test_a_task_keeps_its_version_until_it_has_ended(pool: Pool) -> None:
     await check_books(pool)
 
 
-async def test_only_those_it_is_shared_with_read_it_and_of_a_pack_only_its_part(pool: Pool) -> None:
+async def test_only_accounts_with_access_read_a_volume_and_only_its_part_of_a_pack(
+    pool: Pool,
+) -> None:
     both = await send(pool, ONE + TWO)
     details = await put(pool, VolumeManifest((both,), (VolumeFile("a", False, (chunk(ONE),)),)))
     volume_id = details.volume.id

@@ -31,7 +31,7 @@ def _check_items(report: ItemsDone) -> None:
 
 def _check_consistent(reason: EndReason, exit_code: int | None) -> None:
     if not is_consistent(reason, exit_code):
-        raise InvalidInput(f"{reason} does not go with exit status {exit_code}.")
+        raise InvalidInput(f"{reason} contradicts exit status {exit_code}.")
 
 
 def is_plain_end(report: Finished) -> bool:
