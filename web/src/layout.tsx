@@ -69,8 +69,12 @@ export function Layout() {
     }
   }, [session.phase, isOpenPage, address, navigate]);
 
-  // A new page begins at its top, and a screen reader hears it.
+  // A new page begins at its top, and a screen reader hears it. The browser does so for the first,
+  // and scrolling would calculate the layout of the empty page.
+  const shown = useRef(path);
   useEffect(() => {
+    if (shown.current === path) return;
+    shown.current = path;
     window.scrollTo(0, 0);
     main.current?.focus({ preventScroll: true });
   }, [path]);

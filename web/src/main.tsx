@@ -2,10 +2,10 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { ME } from "./api/hooks";
 import { Problem, UNREACHABLE } from "./api/problem";
-import { refresh } from "./api/session";
+import { accessToken } from "./api/session";
 import { makeRouter } from "./router";
-import "./styles.css";
 import { startTheme } from "./theme";
 
 // Nothing is polled by default: the event stream says what changed. What the server refuses is not
@@ -29,8 +29,9 @@ startTheme();
 const router = makeRouter(queries);
 const root = document.getElementById("root");
 if (root === null) throw new Error("The page has no root.");
-// The session decides what the first page is, so it is asked for at once.
-void refresh().catch(() => undefined);
+// The code and the first requests of the page do not wait until the frame is drawn.
+void router.load();
+void accessToken().then((token) => (token === null ? undefined : queries.prefetchQuery(ME)), () => undefined);
 createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={queries}>

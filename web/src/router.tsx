@@ -7,6 +7,9 @@ import {
   createRouter,
   lazyRouteComponent,
 } from "@tanstack/react-router";
+import { prefetchCounts } from "./api/counts";
+import { accessToken } from "./api/session";
+import { type TaskSearch, prefetchTasks } from "./api/tasks";
 import { Layout } from "./layout";
 import { NotFoundPage } from "./pages/not_found";
 import { PageError } from "./pages/page_error";
@@ -29,6 +32,9 @@ function wholeNumber<Name extends string>(name: Name, search: Record<string, unk
   return typeof given === "number" && Number.isInteger(given) && given >= 0 ? ({ [name]: given } as Record<Name, number>) : {};
 }
 
+/** Requests of a page begin with its code, and not when that has been drawn for the first time. */
+const whenSignedIn = (ask: () => Promise<unknown>) => accessToken().then((token) => token !== null && ask(), () => undefined);
+
 const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Layout,
   notFoundComponent: NotFoundPage,
@@ -47,6 +53,10 @@ const routes = [
   createRoute({
     ...at("/tasks"),
     validateSearch: texts("state", "name", "kind", "since"),
+    loaderDeps: ({ search }: { search: TaskSearch }) => search,
+    loader: ({ context, deps }) => {
+      void whenSignedIn(() => Promise.all([prefetchTasks(context.queries, deps), prefetchCounts(context.queries, deps)]));
+    },
     component: lazyRouteComponent(() => import("./pages/tasks"), "TasksPage"),
   }),
   createRoute({

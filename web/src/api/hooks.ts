@@ -1,19 +1,20 @@
 // Queries that several pages share.
 
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useSyncExternalStore } from "react";
 import { api, value } from "./client";
 import { onSession, sessionState } from "./session";
 
 export const useSession = () => useSyncExternalStore(onSession, sessionState);
 
+export const ME = queryOptions({
+  queryKey: ["me"],
+  queryFn: ({ signal }) => value(api.GET("/v1/me", { signal })),
+});
+
 export function useMe() {
   const session = useSession();
-  return useQuery({
-    queryKey: ["me"],
-    queryFn: ({ signal }) => value(api.GET("/v1/me", { signal })),
-    enabled: session.phase === "in",
-  });
+  return useQuery({ ...ME, enabled: session.phase === "in" });
 }
 
 export function usePool() {

@@ -1,6 +1,6 @@
 // Queries and actions of tasks.
 
-import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { type QueryClient, infiniteQueryOptions, keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { type TaskState, readStates } from "../logic/states";
 import { type Schemas, api, newKey, value } from "./client";
 
@@ -31,9 +31,9 @@ export function filters(search: TaskSearch) {
   };
 }
 
-export function useTasks(search: TaskSearch) {
+function listOf(search: TaskSearch) {
   const states: TaskState[] = readStates(search.state);
-  return useInfiniteQuery({
+  return infiniteQueryOptions({
     queryKey: ["tasks", "list", search],
     queryFn: ({ pageParam, signal }) =>
       value(
@@ -51,11 +51,15 @@ export function useTasks(search: TaskSearch) {
       ),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
-    placeholderData: keepPreviousData,
     // Comparing thousands of tasks with their earlier selves takes longer than drawing a few.
     structuralSharing: false,
   });
 }
+
+export const useTasks = (search: TaskSearch) => useInfiniteQuery({ ...listOf(search), placeholderData: keepPreviousData });
+
+/** Asks for the list before its page is drawn. */
+export const prefetchTasks = (queries: QueryClient, search: TaskSearch) => queries.prefetchInfiniteQuery(listOf(search));
 
 /** A task, or an item of one as `task#item`; another `state` fetches it anew. */
 export function useTask(taskId: string, state?: string) {

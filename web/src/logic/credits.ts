@@ -1,5 +1,7 @@
 // Credits: exact integers in millionths, formatted without ever becoming a float.
 
+import { numberFormat } from "./numbers";
+
 export const MICRO = 1_000_000n;
 
 interface Style {
@@ -12,7 +14,7 @@ const styles = new Map<string | undefined, Style>();
 function styleOf(locale?: string): Style {
   let style = styles.get(locale);
   if (style === undefined) {
-    const whole = new Intl.NumberFormat(locale);
+    const whole = numberFormat(locale);
     const decimal = whole.formatToParts(1.5).find((part) => part.type === "decimal")?.value ?? ".";
     style = { whole, decimal };
     styles.set(locale, style);
