@@ -1,6 +1,8 @@
 """The settings and concrete services, behind their interfaces, that every stage receives."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -24,7 +26,7 @@ from potluck.server.settings import ServerSettings
 from potluck.server.stream_attempts import StreamAttempts
 from potluck.server.upload_assembly import Assemblies
 from potluck.server.waiting_polls import IdleCalls, WaitingPolls
-from potluck.store.database import Database
+from potluck.store.database import Connection, Database
 from potluck.store.sealing.vault import Vault
 from potluck.store.shared_commits import SharedCommits
 from potluck.store.tasks.tasks import NewTask, TaskRecord
@@ -54,6 +56,10 @@ class Services(Struct, frozen=True):
     waiting_polls: WaitingPolls = field(default_factory=WaitingPolls)
     idle_calls: IdleCalls = field(default_factory=IdleCalls)
     submissions: SharedCommits[NewTask, TaskRecord] = field(default_factory=SharedCommits)
+    # By account and stream.
+    stream_writes: SharedCommits[Callable[[Connection], Awaitable[Any]], Any] = field(
+        default_factory=SharedCommits
+    )
     requests: RequestTally = field(default_factory=RequestTally)  # of the last minutes
     alert_destinations: AlertDestinations = field(default_factory=AlertDestinations)
     metrics: ServerMetrics = field(default_factory=ServerMetrics)

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from potluck.model.ids import AttemptId, TaskId
+from potluck.model.ids import AccountId, AttemptId, TaskId
 
 _MOST = 10_000
 
@@ -11,14 +11,15 @@ class StreamAttempts:
     """A hint that saves a statement; an attempt that is missing is found in the database."""
 
     def __init__(self) -> None:
-        self._tasks: OrderedDict[AttemptId, TaskId] = OrderedDict()
+        self._tasks: OrderedDict[AttemptId, tuple[AccountId, TaskId]] = OrderedDict()
 
-    def note(self, attempt_id: AttemptId, task_id: TaskId) -> None:
-        self._tasks[attempt_id] = task_id
+    def note(self, attempt_id: AttemptId, account_id: AccountId, task_id: TaskId) -> None:
+        self._tasks[attempt_id] = account_id, task_id
         if len(self._tasks) > _MOST:
             self._tasks.popitem(last=False)
 
-    def task_of(self, attempt_id: AttemptId) -> TaskId | None:
+    def task_of(self, attempt_id: AttemptId) -> tuple[AccountId, TaskId] | None:
+        """With the account that it is of."""
         return self._tasks.get(attempt_id)
 
     def forget(self, attempt_id: AttemptId) -> None:

@@ -105,6 +105,14 @@ ORDER BY "end"
 SELECT state, open_until IS NOT NULL AS is_open, pending FROM tasks
 WHERE id = :task_id AND account_id = :account_id AND is_stream FOR UPDATE
 
+-- name: lock_attempts
+-- Before several statements about a stream in one transaction. An attempt that is assigned while this
+-- waits for the task is newer than all others, so it may be locked after them.
+WITH task AS (SELECT id FROM tasks WHERE id = :task_id AND is_stream FOR UPDATE)
+SELECT FROM attempts
+WHERE task_id = :task_id AND finished_at IS NULL AND (SELECT count(*) FROM task) = 1
+ORDER BY id FOR UPDATE
+
 -- name: close
 UPDATE tasks SET open_until = NULL, updated_at = now(), version = version + 1 WHERE id = :task_id
 

@@ -223,6 +223,11 @@ async def lock(
     return LockedStream(TaskState(row["state"]), row["is_open"], item_ranges(row["pending"]))
 
 
+async def lock_attempts(connection: Connection, task_id: TaskId) -> None:
+    """Locks a stream and its live attempts, before several statements about it."""
+    await connection.execute(*_sql.lock_attempts(task_id=task_id))
+
+
 async def close(connection: Connection, task_id: TaskId) -> list[NodeId]:
     """Closes a locked stream, and releases its attempts; returns their nodes."""
     await connection.execute(*_sql.close(task_id=task_id))

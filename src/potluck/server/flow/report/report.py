@@ -209,7 +209,7 @@ async def _held(
         if attempt is None or attempt.node_id != node_id:
             raise stale_lease(attempt_id)
         if attempt.array is not None and attempt.array.is_stream:
-            services.stream_attempts.note(attempt_id, attempt.task_id)
+            services.stream_attempts.note(attempt_id, attempt.billable.consumer_id, attempt.task_id)
         if attempt.reason is not EndReason.LEASE_EXPIRED:
             return attempt
         if isinstance(first, Finished) and _is_incomplete(attempt, first):

@@ -12,8 +12,11 @@ from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow.lease.standing_lease import wake_nodes
 from potluck.server.flow.submit.append import stream_times
+from potluck.server.flow.submit.stream_writes import write_stream
 from potluck.server.services import Services
+from potluck.store.database import Connection
 from potluck.store.tasks import streams
+from potluck.store.tasks.streams import AcceptedItems
 from potluck.wire.provider import Finished, ItemsDone, Report
 
 # Each is sealed and stored by itself; more are taken as those of any array, a part at a time.
@@ -23,22 +26,21 @@ _MOST_RUNS = 1_000
 async def accept_simple(services: Services, node_id: NodeId, items: Sequence[Report]) -> bool:
     """Whether it took all of them; otherwise it took none."""
     attempt_id = items[0].lease.attempt_id
-    task_id = services.stream_attempts.task_of(attempt_id)
-    if task_id is None or not all(_is_simple(services, attempt_id, item) for item in items):
+    stream = services.stream_attempts.task_of(attempt_id)
+    if stream is None or not all(_is_simple(services, attempt_id, item) for item in items):
         return False
     runs = [run for item in items if isinstance(item, ItemsDone) for run in item.returned]
     if len(runs) > _MOST_RUNS:
         return False
-    async with services.database.statement() as connection:
-        accepted = await streams.accept(
-            connection,
-            services.vault,
-            attempt_id,
-            task_id,
-            node_id,
-            runs,
-            stream_times(services.settings),
+    account_id, task_id = stream
+    times = stream_times(services.settings)
+
+    async def accept(connection: Connection) -> AcceptedItems | None:
+        return await streams.accept(
+            connection, services.vault, attempt_id, task_id, node_id, runs, times
         )
+
+    accepted = await write_stream(services, account_id, task_id, accept)
     if accepted is None:
         return False
     await services.live.wake(topics.results(task_id))

@@ -18,6 +18,7 @@ from potluck.server import topics
 from potluck.server.flow.lease.standing_lease import wake_nodes
 from potluck.server.flow.notify.notify import queue_end_event, record_events, wake_leader
 from potluck.server.flow.notify.task_stream import to_task_views
+from potluck.server.flow.submit.stream_writes import write_stream
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
@@ -88,11 +89,14 @@ async def append(
     if not count:
         raise InvalidInput("There are no items to append.", "Send at least one.")
     new = _new_items(services, request.start, count, inputs)
-    async with services.database.statement() as connection:
-        appended = await streams.append(
-            connection, services.vault, account_id, task_id, new, stream_times(services.settings)
-        )
-        if appended.outcome == "missing":
+    times = stream_times(services.settings)
+
+    async def store(connection: Connection) -> streams.Appended:
+        return await streams.append(connection, services.vault, account_id, task_id, new, times)
+
+    appended = await write_stream(services, account_id, task_id, store)
+    if appended.outcome == "missing":
+        async with services.database.statement() as connection:
             await tasks.get(connection, services.vault, task_id, account_id)
     await wake_nodes(services, appended.node_ids)
     if appended.has_pending:
