@@ -38,8 +38,12 @@ AttemptNumber = Annotated[
 ]
 FileCursor = Annotated[str | None, QueryParameter(name="cursor", max_length=1_000, required=False)]
 ItemCursor = Annotated[int, QueryParameter(name="cursor", ge=-1, le=MOST_ITEMS)]
-FirstItem = Annotated[int, QueryParameter(name="start", ge=0, lt=MOST_ITEMS)]
-EndItem = Annotated[int, QueryParameter(name="end", ge=1, le=MOST_ITEMS)]
+FirstItem = Annotated[
+    int, QueryParameter(name="start", ge=0, lt=MOST_ITEMS, description="The first item.")
+]
+EndItem = Annotated[
+    int, QueryParameter(name="end", ge=1, le=MOST_ITEMS, description="The item after the last one.")
+]
 
 # Examples.
 _VALUE = b"\x07"  # MessagePack of 7
@@ -182,7 +186,9 @@ async def item_states(
     blocks."""
     valid_id = task_id_of(task_id)
     if start >= end:
-        raise InvalidInput(f"The items from {start} up to {end} are none.", "`end` is after them.")
+        raise InvalidInput(
+            f"`end` {end} must be greater than `start` {start}.", "Omit it for all items."
+        )
     async with services.database.transaction() as connection:
         await tasks.get(connection, services.vault, valid_id, request.user.id)
         states = await item_failures.read_states(connection, valid_id, ItemRange(start, end))
