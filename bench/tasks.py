@@ -196,7 +196,7 @@ async def fill(database_url: str, tasks: int, nodes: int) -> None:
     """Mostly ended tasks of many accounts, none of which waits, and nodes that are away."""
     connection = await asyncpg.connect(database_url)
     try:
-        if tasks:
+        if tasks or nodes > 1:  # the nodes are of the first account
             await seed_tasks(connection, tasks, sealed_spec=sealed_spec(), waits=False)
         if nodes > 1:
             await seed_nodes(connection, nodes - 1)

@@ -58,10 +58,10 @@ class Costs(Struct, frozen=True):
 
 # The task, the list of tasks and the array are each in one request; so are fetching and reporting.
 MOST = {
-    "script": Costs(3, 17, 3, 140, 18_000, 255),
-    "command": Costs(3, 17, 3, 140, 18_000, 255),
-    "list": Costs(0.15, 0.9, 0.15, 107, 18_000, 210),
-    "array": Costs(5, 28, 5, 280, 34_000, 490),
+    "script": Costs(3, 17, 3, 132, 17_200, 246),
+    "command": Costs(3, 17, 3, 132, 17_200, 246),
+    "list": Costs(0.15, 0.9, 0.15, 107, 17_500, 205),
+    "array": Costs(5, 28, 5, 240, 31_500, 470),
 }
 # Calls that share a request.
 CALLS = {"one call at a time": 1, "calls of threads": 20, "calls in a loop": 250}
