@@ -200,6 +200,8 @@ async def fill(database_url: str, tasks: int, nodes: int) -> None:
             await seed_tasks(connection, tasks, sealed_spec=sealed_spec(), waits=False)
         if nodes > 1:
             await seed_nodes(connection, nodes - 1)
+            # They would be given tasks that they never run.
+            await connection.execute("UPDATE nodes SET own_tasks_only = true")
     finally:
         await connection.close()
 

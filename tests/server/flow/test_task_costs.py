@@ -327,3 +327,20 @@ async def test_a_submission_does_not_read_all_devices(pool: Pool) -> None:
     await pool.submit()
     rows_read = (await _stats(pool))[2] - before[2]
     assert rows_read < 1_000, rows_read
+
+
+async def test_a_script_reads_about_as_many_rows_with_many_nodes(pool: Pool) -> None:
+    """With the plans that were made for one node. The cheapest price is of 64 offers of each kind,
+    with their nodes."""
+    mode, most = await Mode.open(pool), MOST["script"].rows_read + 2 * 64 * 4
+    for _ in range(20):
+        await run_mode(mode, "script")
+    await pool.sql(_NODES, pool.bob)
+    await pool.sql("UPDATE nodes SET own_tasks_only = true WHERE name = 'many'")
+    await pool.sql(_DEVICES)
+    for _ in range(10):  # the leader reads the new nodes
+        await run_mode(mode, "script")
+    before = await _stats(pool)
+    await run_mode(mode, "script")
+    rows_read = (await _stats(pool))[2] - before[2]
+    assert rows_read < 1.2 * most, rows_read

@@ -2,6 +2,9 @@
 -- the leader's, then all tasks of the batch, then all nodes; so it cannot deadlock with reports and
 -- cancellations, however many rows it holds.
 
+-- `|| ''` keeps a condition from being looked up in an index that has every node of an account, or every
+-- device that is offered: the planner would read all of it where it knows of few.
+
 -- name: lock
 -- The term, shared as in `leader.holds`, and while it runs all rows of the batch, one kind after
 -- the other: the count makes sure that all rows of a kind are locked before the next kind.
@@ -44,7 +47,7 @@ WITH term AS (
     FOR UPDATE
 ), node AS (
     SELECT id, account_id FROM nodes
-    WHERE id = :assignment.node_id AND state = 'online' AND is_polling AND cordoned_at IS NULL
+    WHERE id = :assignment.node_id AND state || '' = 'online' AND is_polling AND cordoned_at IS NULL
         -- Without a sandbox that limits memory and processes a node runs only its owner's code.
         AND (account_id = (SELECT account_id FROM task) OR NOT (own_tasks_only OR (
             (SELECT kind FROM task) = 'container'
@@ -67,7 +70,7 @@ WITH term AS (
     JOIN unnest(
             :shares[].device_id::text[], :shares[].milli::integer[], :shares[].memory_bytes::bigint[])
         AS wanted (id, milli, memory_bytes) USING (id)
-    WHERE devices.node_id = :assignment.node_id AND is_present AND standing = 'bound'
+    WHERE devices.node_id = :assignment.node_id AND is_present AND standing || '' = 'bound'
         AND availability = 'available'
         AND takes_kind(description -> 'terms', (SELECT kind FROM task))
         -- Lists are about others: owners' own tasks are always accepted.

@@ -2,6 +2,9 @@
 -- key, binding, node, device, dependency, ended task, balance, audit; several of one kind in the
 -- order of their ids.
 
+-- `|| ''` keeps a condition from being looked up in an index that has every node of an account, or every
+-- device that is offered: the planner would read all of it where it knows of few.
+
 -- name: fetch
 -- Grants of this node that it does not list as held. Repeated with the same token until it lists
 -- them: a poll that hung up may have lost them. The lease runs from the first time: a node that
@@ -16,7 +19,7 @@ WITH granted AS (
             JOIN devices ON devices.id = device_id WHERE availability <> 'available'))
         AND EXISTS (
             SELECT FROM nodes JOIN accounts ON accounts.id = account_id
-            WHERE nodes.id = :node_id AND account_id = :owner.account_id
+            WHERE nodes.id = :node_id AND account_id || '' = :owner.account_id
                 AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id
                 AND nodes.state <> 'left' AND suspended_at IS NULL
                 AND NOT EXISTS (
@@ -60,7 +63,7 @@ FROM (
     SELECT EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
         ARRAY(SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
             WHERE node_id = :node_id AND finished_at IS NULL
-                AND nodes.account_id = :owner.account_id) AS live,
+                AND nodes.account_id || '' = :owner.account_id) AS live,
         ARRAY(SELECT id FROM attempts WHERE id = ANY(:held_ids) AND node_id = :node_id
             AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
 ) AS known LEFT JOIN given ON true

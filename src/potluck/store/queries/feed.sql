@@ -108,7 +108,8 @@ SELECT id FROM nodes WHERE state = 'online' AND id > :after_id ORDER BY id LIMIT
 
 -- name: nodes
 -- Each node's offer (none if it gets no work), devices and running attempts, also on devices that
--- are no longer offered; from one snapshot.
+-- are no longer offered; from one snapshot. The node and its devices are looked up by the node's id
+-- alone: with their conditions the planner may read the whole index of all nodes or devices that fulfil these.
 SELECT wanted.id, offered.*, device.devices, attempt.attempts
 -- In brackets: the planner would see the list's length, and plan again each time, which is slower.
 FROM unnest((SELECT :node_ids::text[])) WITH ORDINALITY AS wanted (id, place)
@@ -129,8 +130,9 @@ LEFT JOIN LATERAL (
             AS others_disk_in_memory,
         coalesce((description ->> 'gpu_share')::float8, 1) AS gpu_share,
         coalesce(description -> 'more_pythons', '[]') AS more_pythons
-    FROM nodes JOIN accounts ON accounts.id = account_id
-    WHERE nodes.id = wanted.id AND state = 'online' AND is_polling
+    FROM (SELECT * FROM nodes WHERE nodes.id = wanted.id OFFSET 0) AS nodes
+    JOIN accounts ON accounts.id = account_id
+    WHERE state = 'online' AND is_polling
 ) AS offered ON true
 CROSS JOIN LATERAL (
     SELECT coalesce(jsonb_agg(each ORDER BY each.position), '[]') AS devices FROM (
@@ -140,7 +142,8 @@ CROSS JOIN LATERAL (
             description ->> 'compute_capability' AS compute_capability,
             coalesce((description ->> 'is_partition')::boolean, false) AS is_partition,
             coalesce(description -> 'terms', '{}') AS terms, position
-        FROM devices WHERE node_id = wanted.id AND is_present AND standing = 'bound'
+        FROM (SELECT * FROM devices WHERE devices.node_id = wanted.id OFFSET 0) AS devices
+        WHERE is_present AND standing = 'bound'
     ) AS each
 ) AS device
 CROSS JOIN LATERAL (

@@ -1,6 +1,9 @@
 -- Call streams. The functions are in the schema: each locks the task, and then reads what may have
 -- changed while it waited, in one round trip.
 
+-- `|| ''` keeps a condition from being looked up in an index that has every node of an account, or every
+-- device that is offered: the planner would read all of it where it knows of few.
+
 -- name: append
 SELECT * FROM append_items(
     :task_id, :account_id, :start, :count, :digest, :sealed_inputs, :times.most_items,
@@ -36,7 +39,7 @@ WITH node AS MATERIALIZED (
         ARRAY(SELECT id FROM attempts WHERE id = ANY(:held_ids) AND node_id = :node_id
             AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
     FROM nodes JOIN accounts ON accounts.id = account_id
-    WHERE nodes.id = :node_id AND account_id = :owner.account_id
+    WHERE nodes.id = :node_id AND account_id || '' = :owner.account_id
         AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id
         AND nodes.state <> 'left' AND suspended_at IS NULL
         AND NOT EXISTS (SELECT FROM node_keys WHERE node_keys.id = node_key_id

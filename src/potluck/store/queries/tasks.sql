@@ -44,7 +44,7 @@ SELECT address, available_micro, coalesce(max_queued_tasks, :quotas.queued) AS q
                 FROM (
                     SELECT price_micro_per_hour, nodes.cores
                     FROM devices JOIN nodes ON nodes.id = node_id
-                    WHERE is_present AND standing = 'bound' AND nodes.state = 'online'
+                    WHERE is_present AND standing = 'bound' AND nodes.state || '' = 'online'
                         AND devices.kind = of_kind.kind
                     ORDER BY devices.kind, price_micro_per_hour LIMIT 64
                 ) AS first
