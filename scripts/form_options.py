@@ -63,7 +63,7 @@ def _field(option: TaskOption) -> dict[str, Any]:
         "field": option.field,
         "reader": _reader(kind),
         "default": default,
-        "metavar": option.metavar or kind.metavar or "",
+        "metavar": _placeholder(option.metavar or kind.metavar or ""),
         "help": _help(option),
         "is_common": option.is_common,
     }
@@ -80,6 +80,11 @@ def _reader(kind: ValueKind) -> str:
     if kind.type is int:
         return "whole"
     return next(reader for known, reader in _READERS if known is kind)
+
+
+def _placeholder(metavar: str) -> str:
+    """A word alone is not shouted; a form such as NAME[:PATH] stays."""
+    return metavar.lower() if metavar.isalpha() else metavar
 
 
 def _help(option: TaskOption) -> str:

@@ -15,6 +15,14 @@ from tests.web.test_tasks import PICTURE
 
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 RUN = "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
+SQUARES = """
+import os, sys
+item = int(os.environ["POTLUCK_ITEM"])
+print("the square is", item * item)
+sys.exit("no square today" if item == 7 else 0)
+"""
+# What is looked at unfolded.
+UNFOLDED = {"submit": "More options"}
 SERIOUS = {"serious", "critical"}
 
 
@@ -24,6 +32,15 @@ def task_id(server: ServerProcess, provider: ProviderProcess) -> str:
     square_id = api.submit(PICTURE, name="square")
     api.finished(square_id)
     return square_id
+
+
+@pytest.fixture(scope="module")
+def array_id(server: ServerProcess, provider: ProviderProcess) -> str:
+    """One of its items has failed."""
+    api = server.client()
+    array_id = api.submit(SQUARES, name="squares", items=40)
+    assert api.finished(array_id)["items"]["failed"] == 1
+    return array_id
 
 
 # Two of the four are enough to find a page that was forgotten; colours and sizes are independent.
@@ -41,6 +58,7 @@ def test_no_page_has_a_serious_violation(
     server: ServerProcess,
     provider: ProviderProcess,
     task_id: str,
+    array_id: str,
     theme: str,
     screen: str,
     tmp_path: Path,
@@ -56,10 +74,13 @@ def test_no_page_has_a_serious_violation(
         violations = look(page, pictures / f"sign-in-{screen}-{theme}.png")
         dashboard.press("Sign in with Test Wallet")
         dashboard.expect_signed_in()
-        for name, path in pages(task_id, provider.node_id).items():
+        items = {"task-items": f"/tasks/{array_id}?tab=items&item=7"}
+        for name, path in (pages(task_id, provider.node_id) | items).items():
             dashboard.open(path)
             dashboard.expect_signed_in()  # until then there is only a sign that it loads
             expect(page.get_by_role("heading", level=1)).to_be_visible()
+            if name in UNFOLDED:
+                page.get_by_text(UNFOLDED[name]).click()
             expect(page.get_by_role("status", name="Loading")).to_have_count(0)
             violations += [
                 f"{name}: {violation}"

@@ -33,7 +33,6 @@ def submit(dashboard: DashboardPage, source: str, name: str) -> None:
     dashboard.open("/submit")
     page.get_by_role("group", name="What to run").get_by_role("button", name="Script").click()
     page.get_by_label(re.compile("Source of")).fill(source)
-    page.get_by_text("More options").click()
     page.get_by_label("Name", exact=True).fill(name)
     expect(page.locator("[data-matching]")).to_contain_text("1device matches")
     dashboard.press("Submit the task")
@@ -56,6 +55,25 @@ def test_a_task_is_submitted_watched_and_its_picture_seen(
     expect(page.get_by_role("cell", name="a, b")).to_be_visible()
     page.get_by_role("tab", name="Attempts and usage").click()
     expect(page.get_by_text("Memory peak")).to_be_visible()
+
+
+def test_a_script_may_be_dropped_anywhere_on_the_page(
+    dashboard: DashboardPage, server: ServerProcess
+) -> None:
+    """Otherwise the browser would leave the page and show the file."""
+    page = dashboard.page
+    dashboard.sign_in(server.wallet)
+    dashboard.open("/submit?what=script")
+    expect(page.get_by_label("Source of task.py")).to_be_visible()
+    files = page.evaluate_handle(
+        """() => {
+            const files = new DataTransfer();
+            files.items.add(new File(["print('dropped')"], "dropped.py"));
+            return files;
+        }"""
+    )
+    page.dispatch_event("h1", "drop", {"dataTransfer": files})
+    expect(page.get_by_label("Source of dropped.py")).to_have_value("print('dropped')")
 
 
 def test_options_of_the_table_reach_the_task_and_mistakes_stand_at_their_fields(
@@ -95,9 +113,9 @@ def test_a_search_finds_parts_of_names(dashboard: DashboardPage, server: ServerP
         api.submit("print()", name=name, requirements={"device_memory_bytes": 2**49})
     dashboard.open("/tasks")
     search = page.get_by_label("Search by name")
-    search.fill("RESNET")
-    search.press("Enter")
+    search.press_sequentially("RESNET")  # it holds without the Enter key
     expect(page.get_by_role("link", name="train-bert.py")).to_be_hidden()
+    expect(search).to_be_focused()
     expect(page.get_by_role("link", name="resnet.py")).to_have_count(2)
     expect(page.get_by_role("button", name="queued 2")).to_be_visible()
     dashboard.press("Cancel all …")

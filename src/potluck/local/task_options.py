@@ -95,7 +95,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="An environment variable; repeatable."),
         _Row("attempts", kinds.whole_number(1, 100), "max_attempts", _ALL, 1, synonyms=("retries",),
              help="Attempts, if the task itself fails."),
-        _Row("name", kinds.TEXT, "name",
+        _Row("name", kinds.TEXT, "name", is_common=True,
              help="Its name, instead of the file's or the function's."),
         _Row("notify", kinds.choices("bell", "desktop", "none"), "", _COMMAND | _PROJECT,
              metavar="HOW", is_shared=True,
@@ -208,6 +208,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
     ],
     "Many at once": [
         _Row("array", kinds.whole_number(1, MOST_ITEMS), "items", _ALL & ~_PYTHON,
+             is_common=True,
              help="Run it N times; POTLUCK_ITEM is the number, from 0."),
         _Row("allow-failures", kinds.whole_number(0, MOST_ITEMS), "allow_failures",
              _ALL & ~_PYTHON, 0,

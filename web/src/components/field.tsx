@@ -1,6 +1,6 @@
 // Form fields with a label, a hint and, if the value is wrong, a sentence beside it.
 
-import { type ComponentProps, type ReactNode, useId } from "react";
+import { type ComponentProps, type ReactNode, useEffect, useId, useRef, useState } from "react";
 
 export function Field({
   label,
@@ -110,5 +110,39 @@ export function Segments<T extends string>({
         </button>
       ))}
     </div>
+  );
+}
+
+const TYPING_MS = 300;
+
+/** A filter that holds a moment after the last key. It does not wait until the field is left: the
+ * click that leaves it would meet a list that changes under it. */
+export function FilterField({ value, onFilter, ...rest }: Omit<ComponentProps<"input">, "value" | "onChange"> & { value: string; onFilter: (text: string) => void }) {
+  const [text, setText] = useState(value);
+  const [known, setKnown] = useState({ value, sent: value });
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => { clearTimeout(timer.current); }, []);
+  if (value !== known.value) {
+    // Changed from elsewhere, such as by a saved view.
+    if (value !== known.sent) setText(value);
+    setKnown({ value, sent: known.sent });
+  }
+  const send = (next: string) => {
+    clearTimeout(timer.current);
+    setKnown((each) => ({ ...each, sent: next }));
+    if (next !== value) onFilter(next);
+  };
+  return (
+    <input
+      {...rest}
+      value={text}
+      onChange={(event) => {
+        const next = event.target.value;
+        setText(next);
+        clearTimeout(timer.current);
+        timer.current = setTimeout(() => { send(next); }, TYPING_MS);
+      }}
+      onKeyDown={(event) => { if (event.key === "Enter") send(event.currentTarget.value); }}
+    />
   );
 }

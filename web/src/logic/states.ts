@@ -60,3 +60,7 @@ export function readStates(text: string | undefined): TaskState[] {
 
 export const writeStates = (states: readonly TaskState[]) =>
   states.length === 0 ? undefined : TASK_STATES.filter((state) => states.includes(state)).join(",");
+
+/** The exit status in brackets, unless the sentence before it says it. */
+export const exitStatus = (code: number | null, detail: string) =>
+  code === null || code === 0 || detail.includes(`exit status ${String(code)}`) ? "" : ` (exit status ${String(code)})`;

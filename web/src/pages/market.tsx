@@ -5,6 +5,7 @@ import { useMemo } from "react";
 import { usePool } from "../api/hooks";
 import { type MarketSearch, type PoolDevice, useDevices, useMarket } from "../api/market";
 import { Bar, Button, Empty, LinkButton, Loading, PageTitle, Price, ProblemNote, Scroller, Section, Stat, StateBadge, Stats, TABLE } from "../components/basics";
+import { FilterField } from "../components/field";
 import { SavedViews } from "../components/saved_views";
 import { VirtualRows } from "../components/virtual_rows";
 import { formatCredits } from "../logic/credits";
@@ -76,14 +77,12 @@ function Filters({ search, change }: { search: MarketSearch; change: (next: Part
   const text = (name: keyof MarketSearch, label: string, placeholder: string, isSearch = false) => (
     <label className="min-w-32 flex-1 text-sm">
       <span className="mb-1 block text-xs text-soft">{label}</span>
-      <input
-        key={search[name] ?? ""}
+      <FilterField
         className="field"
         placeholder={placeholder}
-        defaultValue={search[name] ?? ""}
+        value={search[name] ?? ""}
         {...(isSearch ? { "data-search": true } : {})}
-        onKeyDown={(event) => { if (event.key === "Enter") change({ [name]: event.currentTarget.value }); }}
-        onBlur={(event) => { if (event.target.value !== (search[name] ?? "")) change({ [name]: event.target.value }); }}
+        onFilter={(next) => { change({ [name]: next }); }}
       />
     </label>
   );

@@ -3,7 +3,7 @@
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { type DragEvent, useEffect, useMemo, useState } from "react";
+import { useEffect, useEffectEvent, useMemo, useState } from "react";
 import { type Schemas, api, newKey, value } from "../api/client";
 import { useMe, useRefresh } from "../api/hooks";
 import { Problem } from "../api/problem";
@@ -197,19 +197,42 @@ function InputFiles({ files, change, kept }: { files: File[]; change: (files: Fi
   );
 }
 
+/** A file, and not onto the field of the files beside the script, which takes its own. */
+const isForPage = (event: DragEvent) =>
+  event.dataTransfer?.types.includes("Files") === true && !(event.target instanceof Element && event.target.closest("input[type=file]") !== null);
+
 function Script({ form, set, problem }: { form: Form; set: (change: Partial<Form>) => void; problem: string | undefined }) {
   const [isOver, setOver] = useState(false);
   const take = async (file: File | undefined) => {
     if (file === undefined) return;
     set({ filename: file.name, source: await file.text() });
   };
-  const drop = (event: DragEvent) => {
+  const drop = useEffectEvent((event: DragEvent) => {
+    if (!isForPage(event)) return;
     event.preventDefault();
     setOver(false);
-    void take(event.dataTransfer.files[0]);
-  };
+    void take(event.dataTransfer?.files[0]);
+  });
+  // Anywhere on the page: the browser would open a file that is dropped beside a field for it.
+  useEffect(() => {
+    const over = (event: DragEvent) => {
+      if (!isForPage(event)) return;
+      event.preventDefault();
+      setOver(true);
+    };
+    const leave = (event: DragEvent) => { if (event.relatedTarget === null) setOver(false); };
+    const dropped = (event: DragEvent) => { drop(event); };
+    window.addEventListener("dragover", over);
+    window.addEventListener("dragleave", leave);
+    window.addEventListener("drop", dropped);
+    return () => {
+      window.removeEventListener("dragover", over);
+      window.removeEventListener("dragleave", leave);
+      window.removeEventListener("drop", dropped);
+    };
+  }, []);
   return (
-    <div className="grid gap-3" onDragOver={(event) => { event.preventDefault(); setOver(true); }} onDragLeave={() => { setOver(false); }} onDrop={drop}>
+    <div className="grid gap-3">
       <div className={`flex flex-wrap items-center justify-between gap-2 rounded-lg border-2 border-dashed px-4 py-3 text-sm ${isOver ? "border-accent bg-accent-ground" : "border-line"}`}>
         <span>Drop a Python file here</span>
         <label className="cursor-pointer text-accent underline">

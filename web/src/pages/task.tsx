@@ -10,7 +10,7 @@ import { Ago, Button, Copy, Credits, Facts, LinkButton, Loading, Moment, PageTit
 import { Confirm } from "../components/dialog";
 import { useNow } from "../components/now";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
-import { isFinal, refusal, spell } from "../logic/states";
+import { exitStatus, isFinal, refusal, spell } from "../logic/states";
 import { writeVolumes } from "../logic/option_values";
 import { formatDuration, secondsBetween } from "../logic/time";
 import { AttemptsTab } from "./task_attempts";
@@ -156,9 +156,6 @@ function Outcome({ task }: { task: Task }) {
     </div>
   );
 }
-
-const exitStatus = (code: number | null, detail: string) =>
-  code === null || code === 0 || detail.includes(`exit status ${String(code)}`) ? "" : ` (exit status ${String(code)})`;
 
 function Why({ taskId, sentence }: { taskId: string; sentence: string | undefined }) {
   const why = useQuery({

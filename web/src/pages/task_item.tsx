@@ -13,7 +13,7 @@ import { ItemFilter } from "../logic/item_log";
 import type { ItemState } from "../logic/items";
 import { LogText, fromBase64 } from "../logic/log_text";
 import { plural } from "../logic/numbers";
-import { isFinal, refusal, spell } from "../logic/states";
+import { exitStatus, isFinal, refusal, spell } from "../logic/states";
 import { formatDuration, secondsBetween } from "../logic/time";
 import { ReturnValue } from "./task_value";
 
@@ -49,7 +49,7 @@ export function ItemPanel({ task, item, isStream, state, onClose }: { task: Task
               ...(view.attempt_count > 1 ? [["Attempts", String(view.attempt_count)] as [string, string]] : []),
               // An attempt runs many items, and the times of each are not kept.
               ...(attempt?.started_at ? [["Its attempt", <span key="at">started <Moment at={attempt.started_at} />, {attempt.finished_at ? "ran" : "has run"} {formatDuration(secondsBetween(attempt.started_at, attempt.finished_at, now))}</span>] as [string, React.ReactNode]] : []),
-              ...(isFinal(view.state) && view.reason && view.reason !== "completed" ? [["Ended by", <span key="why" className={view.state === "failed" ? "text-alarm" : ""}>{view.detail || spell(view.reason)}{view.exit_code ? ` (exit status ${String(view.exit_code)})` : ""}</span>] as [string, React.ReactNode]] : []),
+              ...(isFinal(view.state) && view.reason && view.reason !== "completed" ? [["Ended by", <span key="why" className={view.state === "failed" ? "text-alarm" : ""}>{view.detail || spell(view.reason)}{exitStatus(view.exit_code, view.detail)}</span>] as [string, React.ReactNode]] : []),
             ]}
           />
           {view.last_lines !== "" && <pre className="max-h-60 overflow-auto rounded-lg bg-alarm-ground p-3 font-mono text-xs whitespace-pre-wrap text-alarm wrap-anywhere" tabIndex={0} aria-label="Its error">{view.last_lines.trimEnd()}</pre>}

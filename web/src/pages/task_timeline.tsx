@@ -46,14 +46,14 @@ export function Timeline({ task }: { task: Task }) {
   const machine = task.attempts.at(-1);
   return (
     <div className="sheet mb-4 px-4 py-4 sm:px-5">
-      <ol className="grid gap-y-3 sm:flex" aria-label="Phases">
+      <ol className="flex gap-x-2" aria-label="Phases">
         {all.map((step, index) => {
           const isDone = step.until !== null;
           const isNow = index === current && !isDone;
           const isBad = index === all.length - 1 && (task.state === "failed" || task.state === "expired");
           return (
-            <li key={step.name} aria-current={isNow ? "step" : undefined} className="flex min-w-0 flex-1 items-start gap-3 sm:block">
-              <div className="flex items-center sm:mb-2">
+            <li key={step.name} aria-current={isNow ? "step" : undefined} className="min-w-0 flex-1">
+              <div className="mb-2 flex items-center">
                 <span
                   className={`grid size-6 shrink-0 place-items-center rounded-full border-2 ${
                     isBad ? "border-alarm bg-alarm-ground text-alarm" : isDone ? "border-accent bg-accent text-on-accent" : isNow ? "border-accent bg-accent-ground" : "border-line"
@@ -61,7 +61,7 @@ export function Timeline({ task }: { task: Task }) {
                 >
                   {isBad ? <Icon name="close" className="size-3" /> : isDone ? <Icon name="check" className="size-3" /> : isNow ? <span className="size-2 animate-pulse rounded-full bg-accent" /> : null}
                 </span>
-                {index < all.length - 1 && <span aria-hidden className={`mx-2 h-0.5 flex-1 rounded max-sm:hidden ${isDone ? "bg-accent" : "bg-line"}`} />}
+                {index < all.length - 1 && <span aria-hidden className={`ml-2 h-0.5 flex-1 rounded sm:mr-2 ${isDone ? "bg-accent" : "bg-line"}`} />}
               </div>
               <div className="min-w-0 sm:pr-3">
                 <p className={`text-sm font-medium first-letter:uppercase ${step.at === null ? "text-soft" : ""}`}>{step.name}</p>

@@ -6,6 +6,7 @@ import { Suspense, lazy, useMemo, useState } from "react";
 import { useCounts } from "../api/counts";
 import { type Task, type TaskSearch, previewAction, useTasks } from "../api/tasks";
 import { Ago, Button, Copy, Credits, Empty, LinkButton, Loading, PageTitle, ProblemNote, StateBadge } from "../components/basics";
+import { FilterField } from "../components/field";
 import { useNow } from "../components/now";
 import { SavedViews } from "../components/saved_views";
 import { VirtualRows } from "../components/virtual_rows";
@@ -54,17 +55,12 @@ export function TasksPage() {
       <div className="mb-3 flex flex-wrap items-center gap-2">
         <label className="relative min-w-40 flex-1 sm:max-w-72">
           <span className="sr-only">Search by name</span>
-          <input
-            key={search.name ?? ""}
+          <FilterField
             data-search
             type="search"
             placeholder="Part of the name"
-            defaultValue={search.name ?? ""}
-            onKeyDown={(event) => { if (event.key === "Enter") change({ name: event.currentTarget.value || undefined } as TaskSearch); }}
-            onBlur={(event) => {
-              const name = event.target.value;
-              if (name !== (search.name ?? "")) change({ name: name || undefined } as TaskSearch);
-            }}
+            value={search.name ?? ""}
+            onFilter={(name) => { change({ name: name || undefined } as TaskSearch); }}
             className="field"
           />
         </label>

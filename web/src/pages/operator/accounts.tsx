@@ -7,7 +7,7 @@ import { type Schemas, api, newKey, value } from "../../api/client";
 import { useRefresh } from "../../api/hooks";
 import { Address, Ago, Badge, Button, Credits, Empty, Loading, PageTitle, ProblemNote, Section } from "../../components/basics";
 import { Confirm, Dialog } from "../../components/dialog";
-import { Check, TextField } from "../../components/field";
+import { Check, FilterField, TextField } from "../../components/field";
 import { SecretDialog } from "../../components/secret";
 import { ListHead, VirtualRows } from "../../components/virtual_rows";
 import { formatCredits, parseCredits } from "../../logic/credits";
@@ -39,16 +39,14 @@ export function AccountsPage() {
   return (
     <>
       <PageTitle title="Accounts" />
-      <input
-        key={search.find ?? ""}
+      <FilterField
         data-search
         type="search"
         aria-label="Search accounts"
         placeholder="Address, label or role"
         className="field mb-3 max-w-80"
-        defaultValue={search.find ?? ""}
-        onKeyDown={(event) => { if (event.key === "Enter") void navigate({ search: { find: event.currentTarget.value }, replace: true }); }}
-        onBlur={(event) => { if (event.target.value !== (search.find ?? "")) void navigate({ search: { find: event.target.value }, replace: true }); }}
+        value={search.find ?? ""}
+        onFilter={(find) => { void navigate({ search: { find }, replace: true }); }}
       />
       <ProblemNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading rows={8} />}

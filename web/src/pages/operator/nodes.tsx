@@ -8,7 +8,7 @@ import { useRefresh } from "../../api/hooks";
 import type { Node } from "../../api/nodes";
 import { Ago, Button, Empty, Loading, PageTitle, ProblemNote, StateBadge } from "../../components/basics";
 import { Confirm } from "../../components/dialog";
-import { TextField } from "../../components/field";
+import { FilterField, TextField } from "../../components/field";
 import { ListHead, VirtualRows } from "../../components/virtual_rows";
 import { formatCount } from "../../logic/numbers";
 
@@ -40,16 +40,14 @@ export function NodesPage() {
   return (
     <>
       <PageTitle title="Nodes" about="A cordoned node finishes its work and gets no more; its owner sees your reason." />
-      <input
-        key={search.find ?? ""}
+      <FilterField
         data-search
         type="search"
         aria-label="Search nodes"
         placeholder="Name, id, state or model"
         className="field mb-3 max-w-80"
-        defaultValue={search.find ?? ""}
-        onKeyDown={(event) => { if (event.key === "Enter") void navigate({ search: { find: event.currentTarget.value }, replace: true }); }}
-        onBlur={(event) => { if (event.target.value !== (search.find ?? "")) void navigate({ search: { find: event.target.value }, replace: true }); }}
+        value={search.find ?? ""}
+        onFilter={(find) => { void navigate({ search: { find }, replace: true }); }}
       />
       <ProblemNote error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading rows={8} />}
