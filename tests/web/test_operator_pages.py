@@ -54,6 +54,27 @@ def test_a_quota_is_set_and_its_owner_sees_it(
     assert (quota["max_queued_tasks"], quota["max_blob_bytes"]) == (7, 2 * 2**30)
 
 
+def test_an_account_is_found_and_suspended_with_a_reason(
+    dashboard: DashboardPage, server: ServerProcess
+) -> None:
+    page = dashboard.page
+    wallet = Wallet("is suspended")
+    owner = server.client(server.sign_in(wallet))
+    dashboard.sign_in(server.wallet)
+    dashboard.open("/operator/accounts")
+    page.get_by_label("Search accounts").press_sequentially(wallet.address[:12])
+    expect(page.get_by_role("button", name="Manage")).to_have_count(1)
+    dashboard.press("Manage")
+    dialog = page.get_by_role("dialog")
+    suspend = dialog.get_by_role("button", name="Suspend", exact=True)
+    expect(suspend).to_be_disabled()
+    dialog.get_by_label("Reason to suspend it").fill("mines coins")
+    suspend.click()
+    expect(dialog.get_by_role("button", name="Resume the account")).to_be_visible()
+    refused = owner.call("POST", "/v1/tasks", b"{}")
+    assert refused.status in (401, 403)
+
+
 def test_the_audit_log_names_accounts_and_shows_whole_ids(
     dashboard: DashboardPage, server: ServerProcess
 ) -> None:

@@ -178,8 +178,8 @@ function Suspension({ account, run }: { account: Account; run: Run }) {
   }
   return (
     <div className="flex items-end gap-2">
-      <TextField fieldClass="flex-1" label="Suspend" hint="It is refused at once, and its tasks end. It sees the reason." placeholder="Reason" value={reason} onChange={(event) => { setReason(event.target.value); }} />
-      <Button weight="alarm" className="mb-5" onClick={() => void run(() => value(api.POST("/v1/accounts/{account_id}/suspend", { params, body: { reason } })), "It is suspended.")}>Suspend</Button>
+      <TextField fieldClass="flex-1" label="Reason to suspend it" hint="It is refused at once, and its tasks end. It sees the reason." value={reason} onChange={(event) => { setReason(event.target.value); }} />
+      <Button weight="alarm" className="mb-5" disabled={reason.trim() === ""} onClick={() => void run(() => value(api.POST("/v1/accounts/{account_id}/suspend", { params, body: { reason } })), "It is suspended.")}>Suspend</Button>
     </div>
   );
 }
