@@ -36,8 +36,7 @@ def test_a_terminal_is_signed_in_by_a_wallet_of_the_browser(
         expect(page.get_by_text("submit and cancel tasks on your credit")).to_be_visible()
         dashboard.press("Sign with Test Wallet")
         dashboard.expect_title("Signed. Go back to your terminal.")
-        terminal.process.communicate(timeout=30)
-        assert terminal.process.returncode == 0, (tmp_path / "login.log").read_text()
+        assert terminal.wait() == 0, (tmp_path / "login.log").read_text()
     assert whoami(tmp_path / "config")["address"] == wallet.wallet.address
 
 
@@ -79,5 +78,4 @@ def test_a_terminal_is_denied_and_a_wrong_code_is_said(
         dashboard.press("Continue")
         dashboard.press("This was not me: deny")
         dashboard.expect_title("Denied")
-        terminal.process.communicate(timeout=30)
-        assert terminal.process.returncode != 0
+        assert terminal.wait() != 0

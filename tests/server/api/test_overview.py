@@ -44,6 +44,10 @@ def test_tasks_are_counted_by_state(ann: Api, server: ServerProcess) -> None:
 
 
 def test_the_market_shows_offered_devices(server: ServerProcess, owner: Person, ann: Api) -> None:
+    node = server.client(owner.node_token())
+    node.post(
+        routes.HEARTBEAT.url(node_id=owner.node_id), {}
+    )  # it may have been silent for a while
     (device,) = ann.get(f"{routes.LIST_DEVICES.path}?limit=100")["devices"][:1] or [None]
     assert device is not None
     market = ann.get(routes.MARKET.path)
