@@ -41,6 +41,7 @@ def test_price_and_painted_hours_reach_the_machine(
     expect(page.get_by_text("Sent. The machine applies it")).to_be_visible()
     await_true(lambda: terms(server, provider)["price_micro_per_hour"] == 1, "the price is there")
     assert terms(server, provider)["hours"] == "mon 03:00-04:00, sat-sun"
+    expect(page.get_by_text("Price over time").locator("..")).to_contain_text("now 0.000001")
     page.get_by_label("Price in credits for an hour").fill("0")
     dashboard.press("Always")
     dashboard.press("Save the terms")

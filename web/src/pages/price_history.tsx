@@ -1,15 +1,17 @@
 // What a device cost, and since when.
 
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, value } from "../api/client";
 import { Moment, Price, ProblemNote } from "../components/basics";
 import { Plot, type Series } from "../components/plot";
 import { stepsOf } from "../logic/price_steps";
 
-export function PriceHistory({ deviceId }: { deviceId: string }) {
+/** Another `price` of the device reads the history anew. */
+export function PriceHistory({ deviceId, price }: { deviceId: string; price: bigint }) {
   const history = useQuery({
-    queryKey: ["device", deviceId, "prices"],
+    queryKey: ["device", deviceId, "prices", String(price)],
+    placeholderData: keepPreviousData,
     queryFn: ({ signal }) => value(api.GET("/v1/devices/{device_id}/prices", { params: { path: { device_id: deviceId }, query: { limit: 100 } }, signal })),
   });
   const prices = history.data?.prices;

@@ -91,7 +91,7 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
           </div>
         </div>
         <WeekGrid text={hours} onChange={setHours} />
-        <PriceHistory deviceId={device.id} />
+        <PriceHistory deviceId={device.id} price={terms.price_micro_per_hour} />
         <ProblemNote error={error} />
         <div className="flex flex-wrap items-center gap-3">
           <Button type="submit" weight="main" disabled={isPriceWrong || areHoursWrong}>Save the terms</Button>
