@@ -12,22 +12,15 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.started import new_wallet, started
+from bench.started import LabelledProvider, complete_script, labelled_pool
 from potluck.consumer import Potluck
-from potluck.consumer.http.connect import connect_anonymously
-from potluck.consumer.identity.sign_in import sign_in
-from potluck.consumer.identity.wallet import Wallet as KeyWallet
 from potluck.model.ids import TaskId
-from potluck.model.task import Requirements, TaskRequest, TaskState
-from potluck.model.task_spec import ScriptSpec
 
 MOST_PERCENT = 10.0
-MODULES = {"image": "potluck", "tmpfs": "bench.tmpfs_provider"}
+PROVIDERS = {"image": LabelledProvider(), "tmpfs": LabelledProvider(module="bench.tmpfs_provider")}
 _CLOCK = "import time; print(time.time_ns())"
 _FILE_SYSTEM = """
 mounts = [line.split() for line in open("/proc/self/mountinfo")]
@@ -37,41 +30,6 @@ _FILE_SYSTEMS = {"image": "ext4", "tmpfs": "tmpfs"}
 _SETTLE_SECONDS = 6.0  # a provider that has just started still measures its devices
 
 
-@contextmanager
-def pool(directory: Path) -> Iterator[Potluck]:
-    """A server, and a provider for each kind of disk, which a label names."""
-    wallet = new_wallet()
-    key = KeyWallet(bytes.fromhex(wallet.key))
-    with ExitStack() as stack:
-        given: tuple[str | Path, ...] = (
-            "server",
-            "--port",
-            "0",
-            "--data-dir",
-            directory / "server",
-        )
-        log = directory / "server.log"
-        running = stack.enter_context(started(given, {"POTLUCK_OPERATOR": wallet.address}, log))
-        url = running.first["url"]
-        for disk, module in MODULES.items():
-            given = ("provide", url, "--data-dir", directory / disk, "--name", disk)
-            labelled = (*given, "--label", f"disk={disk}")
-            log = directory / f"{disk}.log"
-            variables = {"POTLUCK_WALLET_KEY": wallet.key}
-            stack.enter_context(started(labelled, variables, log, module))
-        token = sign_in(connect_anonymously(url), key).access_token
-        yield stack.enter_context(Potluck(url, token))
-
-
-def run(client: Potluck, disk: str, source: str) -> TaskId:
-    request = TaskRequest(
-        ScriptSpec("script.py", source), requirements=Requirements(labels=(f"disk={disk}",))
-    )
-    ended = client.tasks.wait(client.tasks.submit(request).id)
-    assert ended.state is TaskState.SUCCEEDED, ended
-    return ended.id
-
-
 def output(client: Potluck, task_id: TaskId) -> str:
     return b"".join(piece.data for piece in client.tasks.logs(task_id).pieces).decode()
 
@@ -79,19 +37,19 @@ def output(client: Potluck, task_id: TaskId) -> str:
 def start(client: Potluck, disk: str) -> tuple[float, float]:
     """Milliseconds until its first line, and until the client knows its end."""
     began, began_ns = time.perf_counter(), time.time_ns()
-    task_id = run(client, disk, _CLOCK)
+    task_id = complete_script(client, disk, _CLOCK)
     whole_seconds = time.perf_counter() - began
     return (int(output(client, task_id)) - began_ns) / 1e6, whole_seconds * 1000
 
 
 def measure(scripts: int, directory: Path) -> dict[str, Any]:
-    times: dict[str, list[tuple[float, float]]] = {disk: [] for disk in MODULES}
-    with pool(directory) as client:
+    times: dict[str, list[tuple[float, float]]] = {disk: [] for disk in PROVIDERS}
+    with labelled_pool(directory, PROVIDERS) as (_, client):
         time.sleep(_SETTLE_SECONDS)
         for disk, name in _FILE_SYSTEMS.items():
-            assert output(client, run(client, disk, _FILE_SYSTEM)).strip() == name
+            assert output(client, complete_script(client, disk, _FILE_SYSTEM)).strip() == name
         for number in range(3 + scripts):
-            for disk in sorted(MODULES, reverse=bool(number % 2)):
+            for disk in sorted(PROVIDERS, reverse=bool(number % 2)):
                 times[disk].append(start(client, disk))
     figures = {}
     for position, name in enumerate(("start_ms", "whole_ms")):

@@ -28,7 +28,7 @@ from bench.started import new_wallet, server
 ROOT = Path(__file__).parent.parent
 UV = Path(sys.executable).with_name("uv")
 PASSWORD = "a password for the new wallet"
-QUESTIONS = ("Password for your new wallet: ", "The same again: ")
+QUESTIONS = ("Password for your new wallet (8 characters or more): ", "The same again: ")
 JOINED = "is in the pool"
 PATIENCE_SECONDS = 120.0
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,9 @@ from potluck.consumer import Potluck
 from potluck.consumer.http.connect import connect_anonymously
 from potluck.consumer.identity.sign_in import sign_in
 from potluck.consumer.identity.wallet import Wallet as KeyWallet
+from potluck.model.ids import TaskId
+from potluck.model.task import Requirements, TaskRequest, TaskState
+from potluck.model.task_spec import ScriptSpec
 from potluck.wire.signing.address import checksummed, keccak256
 
 
@@ -82,12 +85,52 @@ def whole_pool(directory: Path) -> Iterator[Whole]:
         url = running.first["url"]
         given = ("provide", url, "--data-dir", directory)
         variables = {"POTLUCK_WALLET_KEY": wallet.key}
-        with started(given, variables, directory / "provider.log") as provider:
-            token = sign_in(
-                connect_anonymously(url), KeyWallet(bytes.fromhex(wallet.key))
-            ).access_token
-            with Potluck(url, token) as client:
-                yield Whole(client, running.process, provider.process)
+        with (
+            started(given, variables, directory / "provider.log") as provider,
+            signed_in(url, wallet) as client,
+        ):
+            yield Whole(client, running.process, provider.process)
+
+
+class LabelledProvider(NamedTuple):
+    """A provider with the label `kind=…`; only it takes tasks that require the label."""
+
+    options: tuple[str, ...] = ()
+    module: str = "potluck"
+
+
+@contextmanager
+def labelled_pool(
+    directory: Path, providers: Mapping[str, LabelledProvider]
+) -> Iterator[tuple[str, Potluck]]:
+    """A server's address and its operator's client, with providers of the operator by kind."""
+    wallet = new_wallet()
+    with ExitStack() as stack:
+        arguments = ("server", "--port", "0", "--data-dir", directory / "server")
+        operator = {"POTLUCK_OPERATOR": wallet.address}
+        running = stack.enter_context(started(arguments, operator, directory / "server.log"))
+        url = running.first["url"]
+        for kind, provider in providers.items():
+            given = ("provide", url, "--data-dir", directory / kind, "--name", kind)
+            labelled = (*given, "--label", f"kind={kind}", *provider.options)
+            log, variables = directory / f"{kind}.log", {"POTLUCK_WALLET_KEY": wallet.key}
+            stack.enter_context(started(labelled, variables, log, provider.module))
+        yield url, stack.enter_context(signed_in(url, wallet))
+
+
+def signed_in(url: str, wallet: "Wallet") -> Potluck:
+    key = KeyWallet(bytes.fromhex(wallet.key))
+    return Potluck(url, sign_in(connect_anonymously(url), key).access_token)
+
+
+def complete_script(client: Potluck, kind: str, source: str) -> TaskId:
+    """On the provider of this kind, until the client knows the end."""
+    request = TaskRequest(
+        ScriptSpec("script.py", source), requirements=Requirements(labels=(f"kind={kind}",))
+    )
+    ended = client.tasks.wait(client.tasks.submit(request).id)
+    assert ended.state is TaskState.SUCCEEDED, ended
+    return ended.id
 
 
 class Wallet(NamedTuple):
