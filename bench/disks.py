@@ -15,9 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.started import LabelledProvider, complete_script, labelled_pool
+from bench.started import (
+    SETTLE_SECONDS,
+    LabelledProvider,
+    complete_script,
+    labelled_pool,
+    read_output,
+)
 from potluck.consumer import Potluck
-from potluck.model.ids import TaskId
 
 MOST_PERCENT = 10.0
 PROVIDERS = {"image": LabelledProvider(), "tmpfs": LabelledProvider(module="bench.tmpfs_provider")}
@@ -27,11 +32,6 @@ mounts = [line.split() for line in open("/proc/self/mountinfo")]
 print(next(line[line.index("-") + 1] for line in mounts if line[4] == "/work"))
 """
 _FILE_SYSTEMS = {"image": "ext4", "tmpfs": "tmpfs"}
-_SETTLE_SECONDS = 6.0  # a provider that has just started still measures its devices
-
-
-def output(client: Potluck, task_id: TaskId) -> str:
-    return b"".join(piece.data for piece in client.tasks.logs(task_id).pieces).decode()
 
 
 def start(client: Potluck, disk: str) -> tuple[float, float]:
@@ -39,15 +39,16 @@ def start(client: Potluck, disk: str) -> tuple[float, float]:
     began, began_ns = time.perf_counter(), time.time_ns()
     task_id = complete_script(client, disk, _CLOCK)
     whole_seconds = time.perf_counter() - began
-    return (int(output(client, task_id)) - began_ns) / 1e6, whole_seconds * 1000
+    return (int(read_output(client, task_id)) - began_ns) / 1e6, whole_seconds * 1000
 
 
 def measure(scripts: int, directory: Path) -> dict[str, Any]:
     times: dict[str, list[tuple[float, float]]] = {disk: [] for disk in PROVIDERS}
-    with labelled_pool(directory, PROVIDERS) as (_, client):
-        time.sleep(_SETTLE_SECONDS)
+    with labelled_pool(directory, PROVIDERS) as (_, _, client):
+        time.sleep(SETTLE_SECONDS)
         for disk, name in _FILE_SYSTEMS.items():
-            assert output(client, complete_script(client, disk, _FILE_SYSTEM)).strip() == name
+            task_id = complete_script(client, disk, _FILE_SYSTEM)
+            assert read_output(client, task_id).decode().strip() == name
         for number in range(3 + scripts):
             for disk in sorted(PROVIDERS, reverse=bool(number % 2)):
                 times[disk].append(start(client, disk))

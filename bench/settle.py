@@ -24,8 +24,16 @@ from typing import Any, TypeVar
 
 import structlog
 
-from bench.started import LabelledProvider, complete_script, labelled_pool, new_wallet, signed_in
+from bench.started import (
+    SETTLE_SECONDS,
+    LabelledProvider,
+    access_token,
+    complete_script,
+    labelled_pool,
+    new_wallet,
+)
 from potluck.blobs.directory import DirectoryBlobs
+from potluck.consumer import Potluck
 from potluck.decide.charges import DEFAULT_TIMES
 from potluck.live.in_process import InProcessLive
 from potluck.model.credit import MICRO
@@ -47,7 +55,6 @@ from tests.server.flow.schedule.arrays import place
 
 MOST_PERCENT = 10.0
 _WARM_UP = 30
-_SETTLE_SECONDS = 6.0  # a provider that has just started still measures its devices
 _PRICES = {"free": 0, "paid": 3_600_000_000}
 _DAY, _DEVICES = 86_400, 10_000
 T = TypeVar("T")
@@ -158,11 +165,11 @@ def measure_scripts(scripts: int) -> dict[str, float]:
     seconds: dict[str, list[float]] = {kind: [] for kind in _PRICES}
     with (
         tempfile.TemporaryDirectory() as directory,
-        labelled_pool(Path(directory), providers) as (url, operator),
-        signed_in(url, new_wallet()) as consumer,
+        labelled_pool(Path(directory), providers) as (url, _, operator),
+        Potluck(url, access_token(url, new_wallet())) as consumer,
     ):
         operator.admin.grant(consumer.account.me().id, 10**15)
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         for turn in range(3 + scripts):
             for kind in sorted(_PRICES, reverse=bool(turn % 2)):
                 began = time.perf_counter()

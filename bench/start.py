@@ -18,14 +18,12 @@ import time
 from pathlib import Path
 
 import potluck
-from bench.started import whole_pool
+from bench.started import SETTLE_SECONDS, read_output, whole_pool
 from potluck.model.task import TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 
 MOST_COLD_MS = 60.0
 MOST_WARM_MS = 8.0
-# A provider that has just started still measures its devices.
-SETTLE_SECONDS = 6.0
 _CLOCK = "import time; print(time.time_ns())"
 
 
@@ -38,8 +36,7 @@ def cold_ms(client: potluck.Potluck) -> float:
     task = client.tasks.submit(TaskRequest(ScriptSpec("clock.py", _CLOCK)))
     ended = client.tasks.wait(task.id)
     assert ended.state is TaskState.SUCCEEDED, ended
-    said = b"".join(piece.data for piece in client.tasks.logs(task.id).pieces)
-    return (int(said) - began) / 1e6
+    return (int(read_output(client, task.id)) - began) / 1e6
 
 
 def warm_ms(function: potluck.RemoteFunction[[int], int], number: int) -> float:

@@ -22,6 +22,8 @@ from potluck.model.task import Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.signing.address import checksummed, keccak256
 
+SETTLE_SECONDS = 6.0  # a provider that has just started still measures its devices
+
 
 class Started(NamedTuple):
     process: subprocess.Popen[bytes]
@@ -87,7 +89,7 @@ def whole_pool(directory: Path) -> Iterator[Whole]:
         variables = {"POTLUCK_WALLET_KEY": wallet.key}
         with (
             started(given, variables, directory / "provider.log") as provider,
-            signed_in(url, wallet) as client,
+            Potluck(url, access_token(url, wallet)) as client,
         ):
             yield Whole(client, running.process, provider.process)
 
@@ -99,28 +101,32 @@ class LabelledProvider(NamedTuple):
     module: str = "potluck"
 
 
+class LabelledPool(NamedTuple):
+    url: str
+    token: str  # of the operator
+    client: Potluck  # the operator's
+
+
 @contextmanager
 def labelled_pool(
     directory: Path, providers: Mapping[str, LabelledProvider]
-) -> Iterator[tuple[str, Potluck]]:
-    """A server's address and its operator's client, with providers of the operator by kind."""
+) -> Iterator[LabelledPool]:
+    """A server, and providers of its operator by kind."""
     wallet = new_wallet()
     with ExitStack() as stack:
-        arguments = ("server", "--port", "0", "--data-dir", directory / "server")
-        operator = {"POTLUCK_OPERATOR": wallet.address}
-        running = stack.enter_context(started(arguments, operator, directory / "server.log"))
-        url = running.first["url"]
+        url = stack.enter_context(server(directory, wallet.address))
         for kind, provider in providers.items():
-            given = ("provide", url, "--data-dir", directory / kind, "--name", kind)
-            labelled = (*given, "--label", f"kind={kind}", *provider.options)
+            given = ["provide", url, "--data-dir", str(directory / kind), "--name", kind]
+            labelled = [*given, "--label", f"kind={kind}", *provider.options]
             log, variables = directory / f"{kind}.log", {"POTLUCK_WALLET_KEY": wallet.key}
             stack.enter_context(started(labelled, variables, log, provider.module))
-        yield url, stack.enter_context(signed_in(url, wallet))
+        token = access_token(url, wallet)
+        yield LabelledPool(url, token, stack.enter_context(Potluck(url, token)))
 
 
-def signed_in(url: str, wallet: "Wallet") -> Potluck:
+def access_token(url: str, wallet: "Wallet") -> str:
     key = KeyWallet(bytes.fromhex(wallet.key))
-    return Potluck(url, sign_in(connect_anonymously(url), key).access_token)
+    return sign_in(connect_anonymously(url), key).access_token
 
 
 def complete_script(client: Potluck, kind: str, source: str) -> TaskId:
@@ -131,6 +137,10 @@ def complete_script(client: Potluck, kind: str, source: str) -> TaskId:
     ended = client.tasks.wait(client.tasks.submit(request).id)
     assert ended.state is TaskState.SUCCEEDED, ended
     return ended.id
+
+
+def read_output(client: Potluck, task_id: TaskId) -> bytes:
+    return b"".join(piece.data for piece in client.tasks.logs(task_id).pieces)
 
 
 class Wallet(NamedTuple):

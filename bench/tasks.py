@@ -32,7 +32,7 @@ import psutil
 import urllib3
 
 from bench.seed import seed_tasks
-from bench.started import new_wallet, started
+from bench.started import SETTLE_SECONDS, new_wallet, started
 from bench.take_over import KEY, sealed_spec, seed_nodes, watch
 from potluck.consumer.http.connect import connect_anonymously
 from potluck.consumer.identity.sign_in import sign_in
@@ -46,8 +46,6 @@ MODES: dict[str, dict[str, object]] = {
 }
 GROWN_TASKS, GROWN_NODES = (0, 100_000, 1_000_000), (1, 100, 5_000)
 _LIST = 250  # tasks in one request
-# A provider that has just started still measures its devices.
-_SETTLE_SECONDS = 6.0
 # After this time an idle connection has told PostgreSQL what it counted.
 _STATISTICS_SECONDS = 11.0
 _VARIABLES = {"POTLUCK_QUOTA_QUEUED_TASKS": "1000000", "POTLUCK_ACCOUNT_REQUESTS_PER_SECOND": "0"}
@@ -157,7 +155,7 @@ def running(database_url: str, postgres_pid: int, directory: Path) -> Iterator[B
                 "postgresql": psutil.Process(postgres_pid),
             }
             http = urllib3.PoolManager(retries=False, timeout=60)
-            time.sleep(_SETTLE_SECONDS)
+            time.sleep(SETTLE_SECONDS)
             yield Bench(url, database_url, headers, http, processes)
 
 

@@ -1,4 +1,4 @@
-"""`potluck` with the work directories of tasks in memory, whoever runs it. For `disks.py`."""
+"""Runs `potluck`, but keeps the work directories of all tasks in memory. For `disks.py`."""
 
 from potluck.cli.main import main
 from potluck.provider.sandbox.driver import Confinement

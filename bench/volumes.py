@@ -24,11 +24,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bench.started import new_wallet, started
+from bench.started import LabelledProvider, labelled_pool, read_output
 from potluck.consumer import Potluck
-from potluck.consumer.http.connect import connect_anonymously
-from potluck.consumer.identity.sign_in import sign_in
-from potluck.consumer.identity.wallet import Wallet as KeyWallet
 from potluck.model.blob import VolumeMount
 from potluck.model.task import MIB, Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
@@ -104,19 +101,18 @@ def change_byte(path: Path) -> None:
         file.write(bytes([255 - byte]))
 
 
-def run(client: Potluck, has_volume: bool, label: str = "") -> tuple[TaskView, dict[str, Any]]:
+def run(client: Potluck, has_volume: bool, kind: str = "") -> tuple[TaskView, dict[str, Any]]:
     """Runs the script to its end: the task, and how soon it began and what its node fetched."""
     mounts = (VolumeMount("bench", "/data"),) if has_volume else ()
-    needs = Requirements(volumes=mounts, labels=(label,) if label else ())
+    needs = Requirements(volumes=mounts, labels=(f"kind={kind}",) if kind else ())
     began = time.time_ns()
     submitted = client.tasks.submit(TaskRequest(ScriptSpec("look.py", _SCRIPT), requirements=needs))
     task = client.tasks.wait(submitted.id)
     assert task.state is TaskState.SUCCEEDED, task
-    said = b"".join(piece.data for piece in client.tasks.logs(task.id).pieces)
     usage = task.attempts[-1].usage
     assert usage is not None
     return task, {
-        "start_ms": round((int(said) - began) / 1e6, 1),
+        "start_ms": round((int(read_output(client, task.id)) - began) / 1e6, 1),
         "fetched_bytes": usage.input_bytes,
         "node": task.attempts[-1].node_name,
     }
@@ -128,25 +124,15 @@ def median_start_ms(client: Potluck, has_volume: bool, times: int) -> float:
 
 
 def measure(mib: int, times: int, directory: Path) -> dict[str, Any]:
-    wallet = new_wallet()
     result: dict[str, Any] = {"mib": mib}
     first_put: dict[str, Any] = {}
     second_put: dict[str, Any] = {}
     with ExitStack() as stack:
-        arguments = ("server", "--port", "0", "--data-dir", directory)
-        log = directory / "server.log"
-        server = stack.enter_context(started(arguments, {"POTLUCK_OPERATOR": wallet.address}, log))
-        url = server.first["url"]
-        for name in ("first", "second"):
-            own = directory / name
-            own.mkdir()
-            given = ("provide", url, "--data-dir", own, "--label", name)
-            variables = {"POTLUCK_WALLET_KEY": wallet.key, "POTLUCK_PROVIDER_NAME": name}
-            stack.enter_context(started(given, variables, own / "provider.log"))
-        signed_in = sign_in(connect_anonymously(url), KeyWallet(bytes.fromhex(wallet.key)))
-        line = CountingLine(int(url.rsplit(":", 1)[1]))
+        providers = {name: LabelledProvider() for name in ("first", "second")}
+        pool = stack.enter_context(labelled_pool(directory, providers))
+        line = CountingLine(int(pool.url.rsplit(":", 1)[1]))
         stack.callback(line.close)
-        client = stack.enter_context(Potluck(line.url, signed_in.access_token))
+        client = stack.enter_context(Potluck(line.url, pool.token))
         file = directory / "data.bin"
         write_file(file, mib)
         with line.measured(first_put):
