@@ -204,7 +204,7 @@ class TaskFuture(Future[T]):
             self._fail(task_error(result))
 
     def cancelled_on_server(self, error: PotluckError) -> None:
-        """Its task was cancelled: by `cancel`, whose answer may come later, or by another client."""
+        """It was cancelled by `cancel`, whose answer may come later, or by another client."""
         if self._is_cancelling:
             self._end_as_cancelled()
         else:
