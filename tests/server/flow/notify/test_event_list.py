@@ -70,6 +70,24 @@ async def test_an_event_committed_late_is_not_missed(pool: Pool) -> None:
     assert numbers(second.events) == [1, 2]
 
 
+async def test_a_writer_that_began_while_the_head_was_read_does_not_move_it_back(
+    pool: Pool,
+) -> None:
+    """Its lock lies above all places that the reader knows of."""
+    await place(pool)
+    await say(pool, 1)
+    first = await event_stream.page(pool.services, pool.alice, ALL, 0, 10)
+    async with pool.services.database.transaction() as ahead:
+        await ahead.execute(
+            "SELECT pg_advisory_xact_lock_shared(1886349422, last_value::integer + 2)"
+            " FROM event_places"
+        )
+        second = await event_stream.page(
+            pool.services, pool.alice, ALL, int(first.next_cursor or ""), 10
+        )
+    assert (second.next_cursor, second.gap) == (first.next_cursor, None)
+
+
 async def test_rolled_back_events_block_nothing(pool: Pool) -> None:
     await place(pool)
     with pytest.raises(ZeroDivisionError):
