@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from potluck.local import trust
 from potluck.model.error import BadSettings, ServerUnreachable
 from potluck.provider.server.http import Exchange, ServerRequest
 from potluck.server.http import authority
-from potluck.server.http.tls import open_tls
+from potluck.server.http.settings import HttpSettings
+from potluck.server.http.tls import Tls, open_tls
 from potluck.server.settings import ServerSettings, read_settings
 from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth
@@ -234,6 +235,39 @@ def test_files_of_one_s_own_are_served_and_read_again(tmp_path: Path) -> None:
         assert served_with(pinned, server)
         authority.ensure_certificate(tmp_path / "mine", [*NAMES, "new.example.org"])
         await_true(lambda: "new.example.org" in names_served(pinned, server), "the new certificate")
+
+
+def test_files_that_do_not_match_change_nothing(tmp_path: Path) -> None:
+    """As in the middle of a renewal: the certificate is new, and its key is not there yet."""
+    issued = authority.ensure_certificate(tmp_path, NAMES, datetime.now(UTC) - timedelta(days=200))
+    renewed = authority.ensure_certificate(tmp_path / "renewed", NAMES)
+    settings = HttpSettings(tls_cert=issued.certificate, tls_key=issued.key)
+    tls = open_tls(settings, tmp_path, lambda: NAMES)
+    assert tls is not None
+    first = leaf(issued)
+    for content in (renewed.certificate.read_bytes(), b"garbage", b""):
+        issued.certificate.write_bytes(content)
+        tls.reload()
+        assert (tls.ends_at(), presented(tls)) == (first.not_valid_after_utc, first)
+    issued.certificate.write_bytes(renewed.certificate.read_bytes())
+    issued.key.write_bytes(renewed.key.read_bytes())
+    tls.reload()
+    assert (tls.ends_at(), presented(tls)) == (leaf(renewed).not_valid_after_utc, leaf(renewed))
+
+
+def presented(tls: Tls) -> x509.Certificate:
+    """By a handshake in memory, of a client that names no host."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+    client = anyone.wrap_bio(to_client, to_server)
+    server = tls.context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    certificate = client.getpeercert(binary_form=True)
+    assert certificate is not None
+    return x509.load_der_x509_certificate(certificate)
 
 
 def test_a_renewal_that_fails_is_tried_again(tmp_path: Path) -> None:

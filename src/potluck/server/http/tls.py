@@ -22,54 +22,68 @@ _DIRECTORY = "tls"
 log = structlog.get_logger()
 
 
-class Tls(Struct, frozen=True):
+class Loaded(Struct, frozen=True):
+    """A certificate with its key, as files had them."""
+
     context: ssl.SSLContext
-    authority_pem: bytes | None  # the private one, which clients pin
-    certificate: Path
-    _load: Callable[[ssl.SSLContext], None]
+    ends_at: datetime | None  # None if it cannot be told
+
+
+class Tls:
+    """The certificate that this server presents. A file that cannot be used changes nothing."""
+
+    def __init__(self, load: Callable[[], Loaded], authority_pem: bytes | None = None) -> None:
+        self._load = load
+        self._loaded = load()
+        self.authority_pem = authority_pem  # the private one, which clients pin
+        self.context = self._loaded.context
+        # Loading into the context in use would leave it without a certificate if that fails.
+        self.context.sni_callback = self._present
 
     @property
     def fingerprint(self) -> str | None:
         return None if self.authority_pem is None else authority.fingerprint(self.authority_pem)
 
     def ends_at(self) -> datetime | None:
-        """When the certificate expires; None if it cannot be read just now."""
-        try:
-            return x509.load_pem_x509_certificate(self.certificate.read_bytes()).not_valid_after_utc
-        except (OSError, ValueError):
-            return None
+        """When the certificate that is presented expires; None if it cannot be told."""
+        return self._loaded.ends_at
 
     async def keep_fresh(self, every_seconds: float) -> None:
         """Reloads replaced files, and renews our own certificate, without a restart."""
         while True:
             await asyncio.sleep(every_seconds)
-            try:
-                self._load(self.context)
-            except (BadSettings, OSError, ValueError) as error:  # such as a full disk
-                log.error("cannot renew the certificate", error=str(error))
+            self.reload()
+
+    def reload(self) -> None:
+        try:
+            self._loaded = self._load()
+        except (BadSettings, OSError, ValueError) as error:  # such as a full disk
+            log.error("cannot renew the certificate", error=str(error))
+
+    def _present(self, handshake: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
+        handshake.context = self._loaded.context
 
 
 def open_tls(
     settings: HttpSettings, data_directory: Path, names: Callable[[], Sequence[str]]
 ) -> Tls | None:
     """None for plain HTTP. `names` is called again at each renewal."""
-    context = _context()
     if settings.tls_cert is not None and settings.tls_key is not None:
         certificate, key = settings.tls_cert, settings.tls_key
-        _load_files(context, certificate, key)
+        tls = Tls(lambda: _load_files(certificate, key))
         check_private(key, group_may=True)
-        return Tls(context, None, certificate, lambda hello: _load_files(hello, certificate, key))
+        return tls
     if settings.tls is None:
         return None
-    directory = data_directory / _DIRECTORY
 
-    def load(context: ssl.SSLContext) -> None:
-        issued = authority.ensure_certificate(directory, names())
-        _load_files(context, issued.certificate, issued.key)
+    def issue() -> authority.Issued:
+        return authority.ensure_certificate(data_directory / _DIRECTORY, names())
 
-    load(context)
-    issued = authority.ensure_certificate(directory, names())
-    return Tls(context, issued.authority_pem, issued.certificate, load)
+    def load() -> Loaded:
+        issued = issue()
+        return _load_files(issued.certificate, issued.key)
+
+    return Tls(load, issue().authority_pem)
 
 
 def _context() -> ssl.SSLContext:
@@ -81,7 +95,8 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _load_files(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+def _load_files(certificate: Path, key: Path) -> Loaded:
+    context = _context()
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ssl.SSLError) as error:
@@ -90,6 +105,14 @@ def _load_files(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
             "Both must be PEM files: the certificate first, then its intermediates; the key without"
             " a password.",
         ) from error
+    return Loaded(context, _read_end(certificate))
+
+
+def _read_end(certificate: Path) -> datetime | None:
+    try:
+        return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    except (OSError, ValueError):
+        return None
 
 
 def _no_password() -> str:
