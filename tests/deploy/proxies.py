@@ -53,7 +53,7 @@ def has_noticed(name: str, place: Place) -> bool:
     """
     server = place.servers[1]
     signs = {
-        "haproxy": ("servers/two is DOWN",),
+        "haproxy": ("servers/two is stopping",),
         "nginx": ("upstream server temporarily disabled", f"http://{server}/"),
         "caddy": ("health_checker.active", f'"{server}"'),
     }

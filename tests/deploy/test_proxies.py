@@ -2,18 +2,22 @@
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+import urllib3
 
 from potluck.consumer import Patience, Potluck
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.events import EventView
 from tests.databases import Databases
+from tests.deploy.draining_server import draining_server
 from tests.deploy.instances import Instances, instances
 from tests.deploy.load import Load
-from tests.deploy.proxies import PROXIES, has_noticed, running_proxy
-from tests.processes import await_true
+from tests.deploy.proxies import PROXIES, has_noticed, new_place, running_proxy
+from tests.processes import await_true, free_port
 from tests.redis_server import RedisServer
 
 ONE_TRY = Patience(tries=1)
@@ -97,6 +101,23 @@ def test_an_instance_that_is_not_ready_gets_no_requests(
     finally:
         pool.line.mend()
     pool.await_both()
+
+
+@pytest.mark.parametrize("name", ["haproxy", "caddy"])
+def test_an_instance_that_drains_finishes_its_requests(name: str, tmp_path: Path) -> None:
+    """Such as uploads and long polls, while the proxy already knows that it stops."""
+    with draining_server() as server, ThreadPoolExecutor(1) as thread:
+        place = new_place(tmp_path, (f"127.0.0.1:{free_port()}", server.address))
+        authority = place.issued.authority_pem.decode()
+        client = urllib3.PoolManager(ca_cert_data=authority, retries=False)
+        with running_proxy(name, place):
+            await_true(lambda: client.request("GET", place.url).status == 200, "it answers")
+            request = thread.submit(client.request, "POST", f"{place.url}/slow")
+            server.is_busy.wait(30)
+            server.is_stopping.set()
+            await_true(lambda: has_noticed(name, place), "the proxy leaves it alone")
+            server.may_answer.set()
+            assert request.result(30).status == 200
 
 
 def _noticed(pool: Instances, proxy: str) -> bool:
