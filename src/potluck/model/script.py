@@ -22,14 +22,20 @@ from packaging.version import InvalidVersion, Version
 from potluck.model.error import InvalidInput
 
 MAX_DEPENDENCIES = 200
-# Some TOML is slow to parse; a block of this size is always quick.
+# Some TOML is slow to parse; a block of this size without deep keys is always quick.
 MAX_BLOCK_CHARACTERS = 16_384
+MAX_KEY_PARTS = 32
 MAX_REQUIREMENT_CHARACTERS = 500
 MAX_SPECIFIER_CHARACTERS = 100
 
 OPENING = "# /// script"
 _CLOSING = "# ///"
 _OPENINGS = re.compile(f"^{OPENING}\\r*$", re.MULTILINE)
+# The parser's time for a key grows with the square of its parts; the time of this with the block.
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
+_DEEP_KEY = re.compile(
+    rf"(?:^|[\[{{,])[ \t]*+(?:{_KEY_PART}\.[ \t]*+){{{MAX_KEY_PARTS}}}", re.MULTILINE
+)
 _HINT = "See https://peps.python.org/pep-0723/ for the format of the block."
 
 
@@ -104,6 +110,8 @@ def _comment_lines(lines: list[str], first: int) -> list[str]:
 def _parse(block: str) -> dict[str, Any]:
     if len(block) > MAX_BLOCK_CHARACTERS:
         _refuse(f"The script's block is longer than {MAX_BLOCK_CHARACTERS} characters.")
+    if _DEEP_KEY.search(block) is not None:
+        _refuse(f"A key in the script's block has more than {MAX_KEY_PARTS} parts.")
     try:
         return tomllib.loads(block)
     except (ValueError, RecursionError) as error:
@@ -139,8 +147,12 @@ def _dependencies(table: dict[str, Any]) -> tuple[str, ...]:
     return check_dependencies(wanted)
 
 
+@lru_cache(maxsize=4_096)
 def _plain(text: str) -> str:
-    """The requirement in normal form, which cannot be mistaken for a file name."""
+    """The requirement in normal form, which cannot be mistaken for a file name.
+
+    Each is parsed once: a submission asks several times, and its successors name the same.
+    """
     requirement = _requirement(text)
     if requirement.url is not None:
         _refuse_requirement(text)

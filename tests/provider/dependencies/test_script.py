@@ -100,6 +100,8 @@ def test_a_second_line_can_not_be_smuggled_into_a_requirement() -> None:
         (block("requires-python = 'new'"), "not a version specifier"),
         (block(f"dependencies = {['six'] * 201}"), "201 dependencies; 200 are allowed"),
         (block("a = '" + "x" * 16_384 + "'"), "longer than 16384"),
+        (block("a." * 32 + "b = 1"), "A key in the script's block has more than 32 parts"),
+        (block("[a . " + '"b".' * 31 + "c]"), "more than 32 parts"),
         (block("a = 1") + "\n" + block("b = 2"), "2 `# /// script` blocks"),
         ("# /// script\n# dependencies = []\n", "starts in line 1 is never closed"),
     ],
@@ -118,4 +120,15 @@ def test_a_hostile_source_costs_linear_time() -> None:
         read_metadata("# /// script\n" * 40_000)
     with pytest.raises(InvalidInput, match="24000 `# /// script` blocks"):
         read_metadata("# /// script\n# ///\nx\n" * 24_000)
+    for line in ("a." * 8_000 + "b = 1", "x = {" + "'a' ." * 3_000 + "b = 1}"):
+        with pytest.raises(InvalidInput, match="more than 32 parts"):
+            read_metadata(block(line))
+    for line in ("a" * 16_000, '"' + r"\"" * 8_000, "a  " * 5_000, '"a" ' * 4_000):
+        with pytest.raises(InvalidInput, match="not valid TOML"):
+            read_metadata(block(line))
     assert time.process_time() - started < 0.5
+
+
+def test_a_key_of_32_parts_and_a_version_of_many_are_fine() -> None:
+    assert read_metadata(block("a." * 31 + "b = 1")) == ScriptMetadata()
+    assert read_metadata(dependency("six==" + "1." * 60 + "1")).dependencies
