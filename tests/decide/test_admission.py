@@ -1,14 +1,16 @@
 """What may enter the queue, and the sentence for what may not."""
 
+import time
 from typing import Any
 
 import pytest
 
 from potluck.decide.admission import admit, check_spec
+from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput, UnaffordableTask
 from potluck.model.ids import TaskId
-from potluck.model.task_spec import ScriptSpec
+from potluck.model.task_spec import CommandSpec, ScriptSpec
 from tests.server.flow.pool import request
 
 ONE = TaskId("task_01jd0000000000000000000000")
@@ -94,4 +96,46 @@ def test_a_maximum_price_below_all_offers_is_the_most_that_the_task_pays() -> No
 def test_a_script_is_not_named_like_a_device(filename: str) -> None:
     spec = ScriptSpec(filename, "print(1)")
     with pytest.raises(InvalidInput, match="reserved"):
+        check_spec(spec)
+
+
+@pytest.mark.parametrize(
+    ("paths", "sentence"),
+    [
+        (["a/b", "a-b", "a b", "a"], "'a' is a file, so it cannot contain 'a/b'"),
+        (["x", "é/ü/c", "é/ü"], "'é/ü' is a file, so it cannot contain 'é/ü/c'"),
+        (["a", "a"], "'a' appears twice"),
+        (["d/" * 90 + "e" * 256], "is longer than 255 bytes"),
+        (["d/" * 90 + "é" * 128], "is longer than 255 bytes"),
+        (["output/x"], "reserved for the task's own 'output'"),
+    ],
+)
+def test_files_that_exclude_each_other_are_refused(paths: list[str], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        check_spec(_with_files(paths))
+
+
+def test_many_deep_files_cost_little() -> None:
+    """Each path was compared with all its directories: 60 ms for these."""
+    spec = _with_files([*("a/" * 245 + str(number) for number in range(254)), "a.b", "a-b/c"])
+    started = time.thread_time()
+    check_spec(spec)
+    assert time.thread_time() - started < 0.02
+
+
+def _with_files(paths: list[str]) -> CommandSpec:
+    blob = BlobRef("0" * 64, 0)
+    return CommandSpec(("true",), files=tuple(NamedFile(path, blob) for path in paths))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        CommandSpec(("a", "b\0")),
+        CommandSpec(("a",), environment={"A": "\0"}),
+        ScriptSpec("a.py", "", ("\0",)),
+    ],
+)
+def test_no_argument_or_variable_has_a_nul(spec: CommandSpec | ScriptSpec) -> None:
+    with pytest.raises(InvalidInput, match="NUL"):
         check_spec(spec)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 import unicodedata
 
 import msgspec
@@ -93,3 +94,16 @@ def test_a_long_text_is_matched_in_linear_time() -> None:
     ):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(text, LineText)
+
+
+def test_foreign_letters_are_compared_as_fast_as_ascii() -> None:
+    """They took more than ten times as long, and a body can have a mebibyte of them."""
+    seconds = {letter: min(_matching(letter * 1_000) for _ in range(5)) for letter in "aé漢"}
+    assert max(seconds.values()) < 5 * seconds["a"], seconds
+
+
+def _matching(text: str) -> float:
+    started = time.thread_time()
+    for _ in range(100):
+        msgspec.convert(text, LineText)
+    return time.thread_time() - started

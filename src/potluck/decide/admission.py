@@ -4,7 +4,15 @@ from collections.abc import Iterable, Mapping
 
 from potluck.decide.charges import DEFAULT_TIMES, SettleTimes, hold_micro
 from potluck.decide.pool.model_patterns import MOST_MODELS
-from potluck.model.blob import MOST_STDIN_BYTES, BlobRef, NamedFile, Value, check_mounts, is_path
+from potluck.model.blob import (
+    MOST_STDIN_BYTES,
+    BlobRef,
+    NamedFile,
+    Value,
+    check_mounts,
+    find_nested,
+    is_path,
+)
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput, QuotaExceeded, TooLarge, UnaffordableTask
 from potluck.model.ids import TaskId
@@ -16,6 +24,7 @@ from potluck.model.task_spec import (
     FunctionSpec,
     ScriptSpec,
     TaskSpec,
+    check_texts,
     stdin_of,
 )
 from potluck.model.units import show_amount, show_credits, show_seconds
@@ -27,6 +36,7 @@ KEPT_NAMES = ("output", "checkpoint")
 
 
 def check_spec(spec: TaskSpec) -> None:
+    check_texts(spec)
     match spec:
         case ScriptSpec():
             read_metadata(spec.source)
@@ -91,7 +101,8 @@ def _check_files(files: Iterable[NamedFile], taken: Iterable[str]) -> None:
     """Checks that paths are unique, and that no file's path is another file's directory."""
     paths: set[str] = set()
     for file in files:
-        if any(len(part.encode()) > LONGEST_FILENAME_BYTES for part in file.path.split("/")):
+        name = file.path.encode()
+        if len(name) > LONGEST_FILENAME_BYTES < max(map(len, name.split(b"/"))):
             raise InvalidInput(
                 f"A name in {file.path[:60]!r}… is longer than {LONGEST_FILENAME_BYTES} bytes.",
                 "Choose a shorter one.",
@@ -105,16 +116,10 @@ def _check_files(files: Iterable[NamedFile], taken: Iterable[str]) -> None:
             raise InvalidInput(
                 f"The path {path!r} is reserved for the task's own {own!r}.", "Choose another path."
             )
-        above = next((each for each in _above(path) if each in paths), None)
-        if above is not None:
-            raise InvalidInput(
-                f"{above!r} is a file, so it cannot contain {path!r}.", "Choose other paths."
-            )
-
-
-def _above(path: str) -> Iterable[str]:
-    parts = path.split("/")
-    return ("/".join(parts[:length]) for length in range(1, len(parts)))
+    if (nested := find_nested(paths)) is not None:
+        raise InvalidInput(
+            f"{nested[0]!r} is a file, so it cannot contain {nested[1]!r}.", "Choose other paths."
+        )
 
 
 def admit(

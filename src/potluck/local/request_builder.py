@@ -14,7 +14,7 @@ from potluck.model.decode_errors import plain_message, split_path
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.task import Limits, Requirements, TaskRequest
-from potluck.model.task_spec import TaskSpec
+from potluck.model.task_spec import TaskSpec, check_texts
 
 NameOf = Callable[[str], str]
 
@@ -85,6 +85,7 @@ def check_request(request: TaskRequest, name_of: NameOf) -> TaskRequest:
         checked = msgspec.convert(msgspec.to_builtins(request), TaskRequest)
     except msgspec.ValidationError as error:
         raise InvalidInput(_in_words(*split_path(error), name_of), LISTED) from error
+    check_texts(checked.spec)
     for is_wrong, sentence, hint in _contradictions(request, name_of):
         if is_wrong:
             raise InvalidInput(sentence, hint)

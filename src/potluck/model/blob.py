@@ -6,6 +6,7 @@ Knowing a hash grants no access.
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Annotated
 
 import msgspec
@@ -23,7 +24,8 @@ _DEVICE = (
 )
 # Relative, with slashes, without `..`, misleading characters and devices. With four bytes per
 # character this length still fits a database index.
-PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))(?!(?:.*/)?{_DEVICE})" + visible_to_end("\\\\")
+_WRONG_PART = f"(?:\\.{{0,2}}(?:/|$)|{_DEVICE})"
+PATH_PATTERN = f"^(?!{_WRONG_PART})(?!.*/{_WRONG_PART})" + visible_to_end("\\\\")
 PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTERN)]
 # Larger values are blobs.
 INLINE_BYTES = 262_144
@@ -53,6 +55,15 @@ def _is_simple(text: str) -> bool:
         return False
     parts = text.split("/")
     return all(part.strip(".") and part[:3].lower() not in _DEVICE_STARTS for part in parts)
+
+
+def find_nested(paths: Iterable[str]) -> tuple[str, str] | None:
+    """A path that is the directory of another one, and that other, if there are any.
+
+    What is below a path follows it, if slashes come before every other character.
+    """
+    ordered = sorted(paths, key=lambda path: path.replace("/", "\0"))
+    return next((pair for pair in pairwise(ordered) if pair[1].startswith(f"{pair[0]}/")), None)
 
 
 class BlobRef(Struct, frozen=True):

@@ -8,12 +8,16 @@ from potluck.model.blob import MOST_INPUT_FILES, BlobRef, NamedFile, Value
 from potluck.model.bounded_types import (
     END,
     ArgumentText,
+    ManyText,
     ShortText,
     SourceText,
     VariableName,
     replace_deceiving,
 )
+from potluck.model.error import InvalidInput
 
+ManyArguments = Annotated[tuple[ManyText, ...], Meta(max_length=1024)]
+ManyVariables = Annotated[dict[VariableName, ManyText], Meta(max_length=256)]
 Arguments = Annotated[tuple[ArgumentText, ...], Meta(max_length=1024)]
 Variables = Annotated[dict[VariableName, ArgumentText], Meta(max_length=256)]
 InputFiles = Annotated[tuple[NamedFile, ...], Meta(max_length=MOST_INPUT_FILES)]
@@ -31,8 +35,8 @@ class ScriptSpec(Struct, frozen=True, tag_field="kind", tag="script"):
 
     filename: ShortText
     source: SourceText
-    arguments: Arguments = ()
-    environment: Variables = {}
+    arguments: ManyArguments = ()
+    environment: ManyVariables = {}
     folder: BlobRef | None = None  # an archive that is unpacked into the working directory
     files: InputFiles = ()  # read-only files in the working directory
     inputs: Value | None = None  # of an array: an item file of `ItemInputs`, as JSON
@@ -51,7 +55,7 @@ class FunctionSpec(Struct, frozen=True, tag_field="kind", tag="function"):
     inputs: Value
     python: Annotated[str, Meta(pattern=f"^3\\.[0-9]{{1,3}}{END}")]  # the version that pickled it
     dependencies: Annotated[tuple[ShortText, ...], Meta(max_length=256)] = ()
-    environment: Variables = {}
+    environment: ManyVariables = {}
     folder: BlobRef | None = None
     files: InputFiles = ()
     pickles_results: bool = False  # instead of plain data; opened from trusted nodes only
@@ -60,8 +64,8 @@ class FunctionSpec(Struct, frozen=True, tag_field="kind", tag="function"):
 class CommandSpec(Struct, frozen=True, tag_field="kind", tag="command"):
     """A program of the node's system or of the uploaded folder, with its arguments."""
 
-    command: Annotated[tuple[ArgumentText, ...], Meta(min_length=1, max_length=1024)]
-    environment: Variables = {}
+    command: Annotated[tuple[ManyText, ...], Meta(min_length=1, max_length=1024)]
+    environment: ManyVariables = {}
     folder: BlobRef | None = None
     files: InputFiles = ()
     inputs: Value | None = None
@@ -72,8 +76,8 @@ class ContainerSpec(Struct, frozen=True, tag_field="kind", tag="container"):
     """A container image, with a command if not its own."""
 
     image: ImageText
-    command: Arguments = ()
-    environment: Variables = {}
+    command: ManyArguments = ()
+    environment: ManyVariables = {}
     folder: BlobRef | None = None
     files: InputFiles = ()
     inputs: Value | None = None
@@ -91,6 +95,19 @@ class ItemInputs(Struct, frozen=True, omit_defaults=True):
 
 
 TaskSpec = ScriptSpec | FunctionSpec | CommandSpec | ContainerSpec
+
+
+def check_texts(spec: TaskSpec) -> None:
+    """What the types leave out. Raises InvalidInput."""
+    match spec:
+        case ScriptSpec():
+            arguments = spec.arguments
+        case CommandSpec() | ContainerSpec():
+            arguments = spec.command
+        case FunctionSpec():
+            arguments = ()
+    if "\0" in "".join((*arguments, *spec.environment.values())):
+        raise InvalidInput("An argument or a variable contains a NUL character.", "Remove it.")
 
 
 def kind_of(spec: TaskSpec) -> str:

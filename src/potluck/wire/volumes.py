@@ -16,7 +16,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from potluck.model.blob import MOST_VERSIONS, BlobRef, VersionText, VolumeName, is_path
+from potluck.model.blob import MOST_VERSIONS, BlobRef, VersionText, VolumeName, find_nested, is_path
 from potluck.model.error import InvalidInput
 from potluck.model.terms import WalletText
 
@@ -157,11 +157,8 @@ def _check_paths(paths: list[str]) -> None:
             raise _invalid(f"{path!r} is not a name that every system supports")
     if sorted(set(paths)) != paths:
         raise _invalid("its paths are not in order, or one occurs twice")
-    files = set(paths)
-    for path in paths:
-        above = path.split("/")
-        if any("/".join(above[:depth]) in files for depth in range(1, len(above))):
-            raise _invalid(f"{path!r} is below a file")
+    if (nested := find_nested(paths)) is not None:
+        raise _invalid(f"{nested[1]!r} is below a file")
 
 
 def _invalid(why: str) -> InvalidInput:

@@ -92,6 +92,25 @@ def _function(number: int) -> dict[str, Any]:
     return {"spec": {**spec, "dependencies": needs}}
 
 
+def _with_files(number: int, path: str) -> dict[str, Any]:
+    files = [
+        {"path": f"{path}{index}", "blob": {"sha256": f"{number:060x}{index:04x}", "size_bytes": 1}}
+        for index in range(256)
+    ]
+    return {"spec": {**SCRIPT, "files": files}}
+
+
+def _keeping(number: int) -> dict[str, Any]:
+    patterns = [f"{'com¹x/' * 32}{number}-{index}" for index in range(16)]
+    return {"spec": SCRIPT, "limits": {"keep": patterns}}
+
+
+def _requiring(marker: str) -> dict[str, Any]:
+    task = _function(1)
+    needs = [f"p{number};{marker}"[:200] for number in range(200)]
+    return {"spec": {**task["spec"], "dependencies": needs}}
+
+
 def _outcomes(lease: Lease, count: int) -> dict[str, Any]:
     outcomes = [[2 * number, "exit_status", 0.0, 1, "x" * 900] for number in range(count)]
     return {"reports": [{"event": "items", "lease": lease, "outcomes": outcomes}]}
@@ -132,6 +151,10 @@ _MAKERS: dict[str, tuple[Callable[[Person, Lease], Any], ...]] = {
         lambda *_: _block(_REQUIREMENTS),
         lambda *_: _block(["a = " + "[" * 900 + "]" * 900]),
         lambda *_: _function(1),
+        lambda *_: _requiring(f"{'(' * 88}os_name=='a'{')' * 88}"),
+        lambda *_: _requiring("'a'<'b'or " * 18 + "'a'<'b'"),
+        lambda *_: _block(["a." * 8_000 + "b = 1"]),
+        lambda *_: _with_files(1, "a/" * 240),
         lambda *_: {"spec": {**SCRIPT, "source": "# /// script\n" * 40_000}},
         lambda *_: {"spec": {**SCRIPT, "source": "#\n" * 250_000}},
         lambda *_: {"spec": {**SCRIPT, "source": "# /// script\n# ///\nx\n" * 24_000}},
@@ -154,6 +177,12 @@ _MAKERS: dict[str, tuple[Callable[[Person, Lease], Any], ...]] = {
         lambda *_: _tasks(MOST_SUBMITTED, lambda number: {"spec": SCRIPT, "items": 1 + number}),
         lambda *_: _tasks(MOST_SUBMITTED, lambda number: {"spec": {**SCRIPT, "filename": "../x"}}),
         lambda *_: _tasks(14, lambda _: _block(_DOTTED)),
+        lambda *_: _tasks(6, lambda number: _with_files(number, "é/" * 200)),
+        lambda *_: _tasks(240, _keeping),
+        lambda *_: _tasks(250, lambda _: {"spec": {"kind": "command", "command": ["1"] * 1_020}}),
+        lambda *_: _tasks(
+            250, lambda _: {"spec": {**SCRIPT, "environment": {f"V{n}": "" for n in range(250)}}}
+        ),
     ),
     "estimate_task": (lambda *_: _task(2), lambda *_: _labelled(3), lambda *_: _owned(2)),
     "register_node": (

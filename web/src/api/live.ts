@@ -37,10 +37,7 @@ export function startLive(client: QueryClient) {
     onStatus: (status) => {
       if (status === "live") {
         // Anything may have happened without a connection.
-        if (wasLive) {
-          note([]);
-          if (!live.isPaused) apply();
-        }
+        if (wasLive) void client.invalidateQueries();
         wasLive = true;
       }
       become({ status });

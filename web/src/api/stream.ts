@@ -1,8 +1,6 @@
 // A stream of server-sent events that reconnects by itself and continues after its last event.
 //
-// `fetch` and not EventSource: the access token goes into a header, never into an address. Only a page that
-// can be seen has streams: a browser opens six connections to a server, which all its tabs and the pages that
-// it keeps to go back to share.
+// `fetch` and not EventSource: the access token goes into a header, never into an address.
 
 import { EventParser, type ServerEvent } from "../logic/event_parser";
 import { authorisedFetch } from "./client";
@@ -35,15 +33,8 @@ async function follow(path: string, handlers: Handlers, signal: AbortSignal) {
   let failures = 0;
   while (!signal.aborted) {
     handlers.onStatus("connecting");
-    if (document.hidden) {
-      await new Promise((resolve) => { document.addEventListener("visibilitychange", resolve, { once: true }); });
-      continue;
-    }
-    const hiding = new AbortController();
-    const hide = () => { hiding.abort(); };
-    document.addEventListener("visibilitychange", hide);
     try {
-      await connect(path, position, AbortSignal.any([signal, hiding.signal]), () => {
+      await connect(path, position, signal, () => {
         failures = 0;
         handlers.onStatus("live");
       }, (event) => {
@@ -53,12 +44,9 @@ async function follow(path: string, handlers: Handlers, signal: AbortSignal) {
       if (handlers.isOver?.()) break;
     } catch (error) {
       if (signal.aborted) return;
-      if (hiding.signal.aborted) continue;
       const problem = asProblem(error);
       handlers.onStatus("waiting", problem);
       if (problem.status === 404 || problem.status === 403) return;
-    } finally {
-      document.removeEventListener("visibilitychange", hide);
     }
     failures += 1;
     const pause = Math.min(LONGEST_WAIT, 500 * 2 ** Math.min(failures, 6)) * (0.5 + Math.random() / 2);
