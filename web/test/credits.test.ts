@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { formatCredits, parseCredits, sum } from "../src/logic/credits";
+import { parseBytes } from "../src/logic/numbers";
 
 test("credits are formatted exactly", () => {
   expect(formatCredits(0n, 2, "en")).toBe("0.00");
@@ -13,6 +14,8 @@ test("credits are formatted exactly", () => {
 test("what people type is read exactly", () => {
   expect(parseCredits("0.25")).toBe(250_000n);
   expect(parseCredits("0,25")).toBe(250_000n);
+  expect(parseCredits("0,125")).toBe(125_000n);
+  expect(parseCredits("1.125")).toBe(1_125_000n);
   expect(parseCredits(" 12 ")).toBe(12_000_000n);
   expect(parseCredits(".5")).toBe(500_000n);
   expect(parseCredits("-1.000001")).toBe(-1_000_001n);
@@ -21,6 +24,12 @@ test("what people type is read exactly", () => {
 
 test("what is no amount is refused", () => {
   for (const text of ["", ".", "1e3", "0.1234567", "one", "1.2.3", "NaN"]) expect(parseCredits(text)).toBeNull();
+});
+
+test("what is a thousand to some and one to others is refused", () => {
+  for (const text of ["1,000", "-1,000", " 12,500", "999,999"]) expect(parseCredits(text)).toBeNull();
+  expect(parseBytes("1,500 GB")).toBeNull();
+  expect(parseBytes("1,5 GB")).toBe(1_500_000_000);
 });
 
 test("sums do not round", () => {

@@ -5,10 +5,10 @@ import { ItemFilter } from "../src/logic/item_log";
 import { cellSize, countStates, itemCells, stateOf } from "../src/logic/items";
 import { LogText, findLines } from "../src/logic/log_text";
 import { mergeRanges } from "../src/logic/market";
-import { formatBytes, parseBytes } from "../src/logic/numbers";
+import { formatBytes, parseBytes, readNumber } from "../src/logic/numbers";
 import { readStates, refusal, writeStates } from "../src/logic/states";
 import { defaults, withParameters } from "../src/logic/template";
-import { formatAgo, formatDuration, parseDuration } from "../src/logic/time";
+import { formatAgo, formatDuration } from "../src/logic/time";
 import { waterfall } from "../src/logic/waterfall";
 import { splitWords } from "../src/logic/words";
 
@@ -30,9 +30,13 @@ test("durations and times", () => {
   expect(formatDuration(90_061)).toBe("1 d 1 h");
   expect(formatAgo("2026-11-18T10:00:00Z", Date.parse("2026-11-18T12:30:00Z"), "en")).toBe("2 hr. ago");
   expect(formatAgo("2026-11-18T10:00:00Z", Date.parse("2026-11-18T10:00:03Z"), "en")).toBe("now");
-  expect(parseDuration("90s")).toBe(90);
-  expect(parseDuration("1,5h")).toBe(5400);
-  expect(parseDuration("soon")).toBeNull();
+});
+
+test("numbers that are none, or outside of their bounds, are refused", () => {
+  expect(["7", " 10 ", "0"].map((text) => readNumber(text, 0, 10))).toEqual([7, 10, 0]);
+  expect(["0.5", "0,5", "10"].map((text) => readNumber(text, 0, 10, false))).toEqual([0.5, 0.5, 10]);
+  for (const text of ["", "abc", "-1", "11", "1.5", "1e1", "0x5", "Infinity"]) expect(readNumber(text, 0, 10)).toBeNull();
+  expect(readNumber("1,000", 0, 9999, false)).toBeNull();
 });
 
 test("sizes", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Reader, VALUE_KINDS, readGpus, readMilli, readSize, readTime, readVariables, readVolumes } from "../src/logic/option_values";
+import { type Reader, VALUE_KINDS, readGpus, readMilli, readSize, readTime, readVariables, readVolumes, writeSize } from "../src/logic/option_values";
 import { EMPTY_FORM, TASK_OPTIONS, type TaskRequest, formOf, readForm } from "../src/logic/request";
 
 const script = (options: Record<string, string> = {}) => ({ ...EMPTY_FORM, source: "print()", options });
@@ -20,7 +20,7 @@ test("the form of a task becomes a request", () => {
   expect(readForm(script({ cores: "none", "max-price": "-1", "prepare-time": "long" }))).toEqual({
     problems: {
       cores: "A whole number from 1 to 4,096.",
-      "max-price": "Write an amount of credits that is not negative, such as 0.5.",
+      "max-price": "Write an amount of credits that is not negative, such as 0.5 or 1000.",
       "prepare-time": "Write it like 90s, 15m, 1h30m or 2d.",
     },
   });
@@ -46,6 +46,7 @@ test("each option of the table is read, and written as it was", () => {
 
 test("values are written as on the command line", () => {
   expect(["8GB", "1.5 GiB", "512m", "100B", "8", "much", "5i"].map(readSize)).toEqual([8e9, 1.5 * 2 ** 30, 512e6, 100, null, null, null]);
+  expect([8e9, 1.5 * 2 ** 30, 50e9, 2 ** 20, 1001, 0].map(writeSize)).toEqual(["8GB", "1536MiB", "50GB", "1MiB", "1001B", "0B"]);
   expect(["90", "15m", "1h30m", "1.5h", "2d", "soon", "1h x"].map(readTime)).toEqual([90, 900, 5400, 5400, 172_800, null, null]);
   expect(["2", "a100", "a100:2", "4090", "rtx 40*", "0", "65", "a100:0"].map(readGpus)).toEqual([
     { count: 2, model: null }, { count: 1, model: "a100" }, { count: 2, model: "a100" }, { count: 1, model: "4090" }, { count: 1, model: "rtx 40*" }, { count: 0, model: null }, null, null,

@@ -1,6 +1,6 @@
 // Credits: exact integers in millionths, formatted without ever becoming a float.
 
-import { numberFormat } from "./numbers";
+import { isAmbiguous, numberFormat } from "./numbers";
 
 export const MICRO = 1_000_000n;
 
@@ -33,10 +33,10 @@ export function formatCredits(micro: bigint, least = 2, locale?: string): string
   return digits === "" ? `${sign}${whole}` : `${sign}${whole}${style.decimal}${digits}`;
 }
 
-/** What a person types, as millionths; null if it is not an amount. */
+/** What a person types, as millionths; null if it is not an amount, or could be two. */
 export function parseCredits(text: string): bigint | null {
   const match = /^\s*(-?)(\d{1,12})?(?:[.,](\d{0,6}))?\s*$/.exec(text);
-  if (match === null || (match[2] === undefined && !match[3])) return null;
+  if (match === null || isAmbiguous(text) || (match[2] === undefined && !match[3])) return null;
   const micro = BigInt(match[2] ?? "0") * MICRO + BigInt((match[3] ?? "").padEnd(6, "0"));
   return match[1] === "-" ? -micro : micro;
 }

@@ -20,10 +20,11 @@ export const movement = (kind: string, availableMicro: bigint) =>
 
 export type QuotaName = "weight" | "max_running_devices" | "max_queued_tasks" | "max_priority" | "max_blob_bytes";
 
-export const QUOTAS: readonly { name: QuotaName; label: string; about: string }[] = [
-  { name: "max_running_devices", label: "Devices at once", about: "How many devices its tasks use at the same time." },
-  { name: "max_queued_tasks", label: "Waiting tasks", about: "How many tasks may wait; more are refused." },
-  { name: "max_priority", label: "Highest priority", about: "From -100 to 100." },
+/** `bounds`: least, most, and whether the number is whole; a size has none. */
+export const QUOTAS: readonly { name: QuotaName; label: string; about: string; bounds?: readonly [number, number, boolean] }[] = [
+  { name: "max_running_devices", label: "Devices at once", about: "How many devices its tasks use at the same time.", bounds: [0, 1_000_000, true] },
+  { name: "max_queued_tasks", label: "Waiting tasks", about: "How many tasks may wait; more are refused.", bounds: [0, 2 ** 31 - 1, true] },
+  { name: "max_priority", label: "Highest priority", about: "From -100 to 100.", bounds: [-100, 100, true] },
   { name: "max_blob_bytes", label: "Stored files", about: "Inputs, outputs and results together." },
-  { name: "weight", label: "Share of the pool", about: "With 2 it gets twice as much as an account with 1, while both wait." },
+  { name: "weight", label: "Share of the pool", about: "With 2 it gets twice as much as an account with 1, while both wait.", bounds: [0.001, 1000, false] },
 ];

@@ -27,18 +27,31 @@ export function formatBytes(bytes: number, locale?: string): string {
   return `${formatOf(locale, digits).format(size)} ${UNITS[unit] ?? ""}`;
 }
 
+/** `1,000` is a thousand to most people, and one to those who write decimals with a comma. */
+export const isAmbiguous = (text: string) => /^\s*-?[1-9]\d{0,2},\d{3}(?!\d)/.test(text);
+
 const BYTES = /^\s*(\d+(?:[.,]\d+)?)\s*([kmgtp]?)(i?)b?\s*$/i;
 
 /** `24GB`, `512 MiB`, `1.5g`; a plain number is in GiB, because people mean that. */
 export function parseBytes(text: string): number | null {
   const match = BYTES.exec(text);
-  if (match === null) return null;
+  if (match === null || isAmbiguous(text)) return null;
   const amount = Number(match[1]?.replace(",", "."));
   const unit = (match[2] ?? "").toLowerCase();
   if (unit === "") return Math.round(amount * 2 ** 30);
   const power = "kmgtp".indexOf(unit) + 1;
   return Math.round(amount * (match[3] ? 1024 : 1000) ** power);
 }
+
+/** What a person types as a number; null if it is none, or outside of the bounds. */
+export function readNumber(text: string, least: number, most: number, isWhole = true): number | null {
+  const form = isWhole ? /^\s*-?\d+\s*$/ : /^\s*\d+(?:[.,]\d+)?\s*$/;
+  const number = form.test(text) && !isAmbiguous(text) ? Number(text.replace(",", ".")) : Number.NaN;
+  return number >= least && number <= most ? number : null;
+}
+
+export const rangeSentence = (least: number, most: number, isWhole = true) =>
+  `A ${isWhole ? "whole number" : "number"} from ${formatCount(least)} to ${formatCount(most)}.`;
 
 export const formatCount = (count: number, locale?: string) =>
   formatOf(locale, 3).format(count);

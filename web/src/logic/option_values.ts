@@ -3,6 +3,7 @@
 
 import type { Schemas } from "../api/client";
 import { formatCredits, parseCredits } from "./credits";
+import { rangeSentence, readNumber } from "./numbers";
 import { joinWords, splitWords } from "./words";
 
 export type Reader = "choice" | "credits" | "flag" | "gpus" | "milli" | "owners" | "share" | "size" | "text" | "time" | "variables" | "volumes" | "whole" | "words";
@@ -45,9 +46,14 @@ export function readSize(text: string): number | null {
   return Math.trunc(Number(match[1]) * (match[3] ? 1024 : 1000) ** power);
 }
 
-function writeSize(bytes: number): string {
-  const power = [5, 4, 3, 2, 1].find((each) => bytes > 0 && bytes % 1024 ** each === 0) ?? 0;
-  return `${String(bytes / 1024 ** power)}${power === 0 ? "B" : `${(UNITS[power] ?? "").toUpperCase()}iB`}`;
+/** Exactly, in the largest unit that divides it: 8GB and not 7812500KiB. */
+export function writeSize(bytes: number): string {
+  for (const power of bytes > 0 ? [5, 4, 3, 2, 1] : []) {
+    const unit = (UNITS[power] ?? "").toUpperCase();
+    if (bytes % 1024 ** power === 0) return `${String(bytes / 1024 ** power)}${unit}iB`;
+    if (bytes % 1000 ** power === 0) return `${String(bytes / 1000 ** power)}${unit}B`;
+  }
+  return `${String(bytes)}B`;
 }
 
 /** `90`, `90s`, `15m`, `1h30m`, `2d`. */
@@ -59,7 +65,7 @@ export function readTime(text: string): number | null {
   return total > 0 ? total : null;
 }
 
-function writeTime(seconds: number): string {
+export function writeTime(seconds: number): string {
   const unit = ["d", "h", "m"].find((each) => seconds % (SECONDS[each] ?? 1) === 0) ?? "s";
   return `${String(seconds / (SECONDS[unit] ?? 1))}${unit}`;
 }
@@ -80,11 +86,6 @@ export function readMilli(text: string): number | null {
   if (match === null) return null;
   const milli = Number(match[1]) * (match[2] === "m" ? 1 : match[2] === "%" ? 10 : 1000);
   return milli >= 1 && milli <= 1000 && Math.abs(milli - Math.round(milli)) < 1e-6 ? Math.round(milli) : null;
-}
-
-function readWhole(text: string, { least = 0, most = Number.MAX_SAFE_INTEGER }: TaskOption): number | null {
-  const number = /^\s*-?\d+\s*$/.test(text) ? Number(text) : Number.NaN;
-  return number >= least && number <= most ? number : null;
 }
 
 function readShare(text: string): number | null {
@@ -132,7 +133,7 @@ function readWords(text: string): string[] | null {
 const text = { read: (given: string) => given.trim(), write: (value: string) => value, sentence: () => "Write a text." };
 const number = String as (value: number) => string;
 const words = { read: readWords, write: (value: readonly string[]) => joinWords([...value]), sentence: () => "A quote is not closed." };
-const range = ({ least, most }: TaskOption) => `from ${(least ?? 0).toLocaleString()} to ${(most ?? 0).toLocaleString()}`;
+const bounds = ({ least = 0, most = Number.MAX_SAFE_INTEGER }: TaskOption) => [least, most] as const;
 
 export const VALUE_KINDS: Record<Reader, ValueKind> = {
   choice: text,
@@ -145,7 +146,7 @@ export const VALUE_KINDS: Record<Reader, ValueKind> = {
       return micro === null || micro < 0n ? null : micro;
     },
     write: (micro: bigint) => formatCredits(micro, 0, "en").replaceAll(",", ""),
-    sentence: () => "Write an amount of credits that is not negative, such as 0.5.",
+    sentence: () => "Write an amount of credits that is not negative, such as 0.5 or 1000.",
   },
   flag: { read: (given) => given === "yes", write: (value: boolean) => (value ? "yes" : ""), sentence: () => "Write yes." },
   gpus: { read: readGpus, write: ({ count, model }: GpuChoice) => (model === null ? String(count) : `${model}:${String(count)}`), sentence: () => `Write it like 2, a100, a100:2 or rtx 40*; at most ${String(MOST_DEVICES)}.` },
@@ -155,5 +156,5 @@ export const VALUE_KINDS: Record<Reader, ValueKind> = {
   time: { read: readTime, write: writeTime, sentence: () => "Write it like 90s, 15m, 1h30m or 2d." },
   variables: { read: readVariables, write: (value: Record<string, string>) => Object.entries(value).map(([name, each]) => `${name}=${each}`).join("\n"), sentence: () => "Write each on a line of its own, like SEED=42." },
   volumes: { read: readVolumes, write: writeVolumes, sentence: () => "Write it like imagenet:/data or imagenet@3f9ac2d1:/data." },
-  whole: { read: readWhole, write: number, sentence: (option) => `A whole number ${range(option)}.` },
+  whole: { read: (given, option) => readNumber(given, ...bounds(option)), write: number, sentence: (option) => rangeSentence(...bounds(option)) },
 };

@@ -63,13 +63,3 @@ export function formatDuration(seconds: number): string {
 export function secondsBetween(from: string, to: string | null | undefined, now: number): number {
   return Math.max(0, ((to == null ? now : Date.parse(to)) - Date.parse(from)) / 1000);
 }
-
-const DURATION = /^\s*(\d+(?:[.,]\d+)?)\s*(s|m|min|h|d)?\s*$/i;
-const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400 };
-
-/** `90s`, `30m`, `6h`, `2d`; a plain number is in minutes. Seconds, or null. */
-export function parseDuration(text: string): number | null {
-  const match = DURATION.exec(text);
-  if (match === null) return null;
-  return Number(match[1]?.replace(",", ".")) * (UNIT_SECONDS[(match[2] ?? "m").toLowerCase()] ?? 60);
-}

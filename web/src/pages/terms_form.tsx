@@ -10,9 +10,16 @@ import { Check, TextField } from "../components/field";
 import { WeekGrid } from "../components/week_grid";
 import { formatCredits, parseCredits } from "../logic/credits";
 import { parseHours } from "../logic/hours";
+import { rangeSentence, readNumber } from "../logic/numbers";
 import { PriceHistory } from "./price_history";
 
 type Change = Schemas["TermsChange"];
+
+// Of each number: least, most, and whether it is whole. What is optional may be empty.
+const IDLE = [0, 10_080, false] as const;
+const PERCENT = [1, 100, false] as const;
+const WATTS = [1, 100_000, true] as const;
+const TASKS = [1, 1000, true] as const;
 
 export function TermsForm({ node, device }: { node: Node; device: Device }) {
   const { terms } = device.description;
@@ -22,7 +29,7 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
   const [price, setPrice] = useState(plain(terms.price_micro_per_hour));
   const [hours, setHours] = useState(terms.hours);
   const [idle, setIdle] = useState(String(terms.idle_minutes));
-  const [memory, setMemory] = useState(String(Math.round(terms.memory_share * 100)));
+  const [memory, setMemory] = useState(String(exact(terms.memory_share * 100)));
   const [power, setPower] = useState(terms.power_watts === null ? "" : String(terms.power_watts));
   const [fractions, setFractions] = useState(terms.fractions === null ? "" : String(terms.fractions));
   const [isReclaimable, setReclaimable] = useState(terms.is_reclaimable);
@@ -33,18 +40,25 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
   const micro = parseCredits(price);
   const isPriceWrong = micro === null || micro < 0n;
   const areHoursWrong = parseHours(hours) === null;
+  const idleMinutes = readNumber(idle, ...IDLE);
+  const percent = readNumber(memory, ...PERCENT);
+  const watts = readNumber(power, ...WATTS);
+  const isPowerWrong = power.trim() !== "" && watts === null;
+  const most = readNumber(fractions, ...TASKS);
+  const areTasksWrong = fractions.trim() !== "" && most === null;
+  const isWrong = isPriceWrong || areHoursWrong || idleMinutes === null || percent === null || isPowerWrong || areTasksWrong;
   const save = async () => {
-    if (isPriceWrong || areHoursWrong) return;
+    if (isWrong) return;
     setError(null);
     setSaid("");
     // Compared with what was sent last: the machine may not have applied that yet.
     const wanted: Change = {
       price_micro_per_hour: micro,
       hours: hours.trim(),
-      idle_minutes: Number(idle),
-      memory_share: Number(memory) / 100,
-      power_watts: power === "" ? null : Number(power),
-      fractions: fractions === "" ? null : Number(fractions),
+      idle_minutes: idleMinutes,
+      memory_share: exact(percent / 100),
+      power_watts: watts,
+      fractions: most,
       is_reclaimable: isReclaimable,
       shares_accounts: shares,
     };
@@ -72,7 +86,7 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
             label="Price in credits for an hour of the whole device"
             inputMode="decimal"
             value={price}
-            problem={isPriceWrong ? "Write an amount, such as 0.25. 0 is free." : null}
+            problem={isPriceWrong ? "Write an amount, such as 0.25 or 1000. 0 is free." : null}
             hint={
               <>
                 {suggestion.data?.sentence ?? "0 is free."}{" "}
@@ -81,10 +95,10 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
             }
             onChange={(event) => { setPrice(event.target.value); }}
           />
-          <TextField label="Only after this many idle minutes" inputMode="decimal" hint="0: also while you work." value={idle} onChange={(event) => { setIdle(event.target.value); }} />
-          <TextField label="Share of its memory, in percent" inputMode="numeric" value={memory} onChange={(event) => { setMemory(event.target.value); }} />
-          <TextField label="Highest power, in watts" inputMode="numeric" hint="Empty: no limit of yours." value={power} onChange={(event) => { setPower(event.target.value); }} />
-          <TextField label="Most tasks at once" inputMode="numeric" hint="Empty: no limit." value={fractions} onChange={(event) => { setFractions(event.target.value); }} />
+          <TextField label="Only after this many idle minutes" inputMode="decimal" hint="0: also while you work." problem={idleMinutes === null ? rangeSentence(...IDLE) : null} value={idle} onChange={(event) => { setIdle(event.target.value); }} />
+          <TextField label="Share of its memory, in percent" inputMode="decimal" problem={percent === null ? rangeSentence(...PERCENT) : null} value={memory} onChange={(event) => { setMemory(event.target.value); }} />
+          <TextField label="Highest power, in watts" inputMode="numeric" hint="Empty: no limit of yours." problem={isPowerWrong ? rangeSentence(...WATTS) : null} value={power} onChange={(event) => { setPower(event.target.value); }} />
+          <TextField label="Most tasks at once" inputMode="numeric" hint="Empty: no limit." problem={areTasksWrong ? rangeSentence(...TASKS) : null} value={fractions} onChange={(event) => { setFractions(event.target.value); }} />
           <div className="grid content-center gap-2">
             <Check label="I may take it back at any moment" hint="Tasks are told before they start." checked={isReclaimable} onChange={(event) => { setReclaimable(event.target.checked); }} />
             <Check label="Several accounts may share it" checked={shares} onChange={(event) => { setShares(event.target.checked); }} />
@@ -94,12 +108,15 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
         <PriceHistory deviceId={device.id} price={terms.price_micro_per_hour} />
         <ProblemNote error={error} />
         <div className="flex flex-wrap items-center gap-3">
-          <Button type="submit" weight="main" disabled={isPriceWrong || areHoursWrong}>Save the terms</Button>
+          <Button type="submit" weight="main" disabled={isWrong}>Save the terms</Button>
           <p role="status" className="text-sm text-soft">{said}</p>
         </div>
       </form>
     </details>
   );
 }
+
+/** Without the last digits of binary fractions. */
+const exact = (number: number) => Number(number.toFixed(8));
 
 const plain = (micro: bigint) => formatCredits(micro, 0, "en").replaceAll(",", "");

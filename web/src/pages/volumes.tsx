@@ -9,7 +9,7 @@ import { Address, Ago, Badge, Button, Command, Copy, Empty, LinkButton, Loading,
 import { Confirm } from "../components/dialog";
 import { Field, TextField } from "../components/field";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
-import { formatDuration, parseDuration } from "../logic/time";
+import { readTime, writeTime } from "../logic/option_values";
 
 const WALLET = /^0x[0-9a-fA-F]{40}$/;
 
@@ -105,12 +105,12 @@ function Terms({ volume }: { volume: Volume }) {
   const refreshAll = useRefresh();
   const [wallets, setWallets] = useState(volume.shared_with.join("\n"));
   const [most, setMost] = useState(volume.keep_versions === null ? "" : String(volume.keep_versions));
-  const [time, setTime] = useState(volume.keep_seconds === null ? "" : formatDuration(volume.keep_seconds).replaceAll(" ", ""));
+  const [time, setTime] = useState(volume.keep_seconds === null ? "" : writeTime(volume.keep_seconds));
   const [said, setSaid] = useState("");
   const [error, setError] = useState<unknown>(null);
   const named = wallets.split(/[\s,]+/).filter(Boolean);
   const wrong = named.find((wallet) => !WALLET.test(wallet));
-  const seconds = time.trim() === "" ? null : parseDuration(time);
+  const seconds = time.trim() === "" ? null : readTime(time);
   const isTimeWrong = time.trim() !== "" && (seconds === null || seconds < 60);
   const isMostWrong = most.trim() !== "" && !/^[1-9]\d{0,2}$|^1000$/.test(most.trim());
   const save = async () => {

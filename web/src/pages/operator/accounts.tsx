@@ -12,10 +12,14 @@ import { SecretDialog } from "../../components/secret";
 import { ListHead, VirtualRows } from "../../components/virtual_rows";
 import { formatCredits, parseCredits } from "../../logic/credits";
 import { QUOTAS, type QuotaName } from "../../logic/ledger_words";
-import { formatBytes, parseBytes, plural } from "../../logic/numbers";
+import { plural, rangeSentence, readNumber } from "../../logic/numbers";
+import { readSize, writeSize } from "../../logic/option_values";
 
+type Quota = (typeof QUOTAS)[number];
 type Account = Schemas["AccountView"];
 type Role = Account["roles"][number];
+const USES = [1, 1_000_000] as const;
+const NO_AMOUNT = "Write it like 0.5 or 1000.";
 const COLUMNS = "grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 lg:grid-cols-[minmax(0,1fr)_17rem_8rem_8rem_7rem]";
 
 export function AccountsPage() {
@@ -82,6 +86,7 @@ function Manage({ account, onClose }: { account: Account; onClose: () => void })
   const [said, setSaid] = useState("");
   const params = { path: { account_id: account.id } };
   const micro = parseCredits(amount);
+  const isAmountWrong = amount.trim() !== "" && (micro === null || micro <= 0n);
   const run = async (action: () => Promise<unknown>, done: string) => {
     setError(null);
     setSaid("");
@@ -111,10 +116,10 @@ function Manage({ account, onClose }: { account: Account; onClose: () => void })
         </fieldset>
         <div>
           <p className="mb-2 font-medium">Credit: <Credits micro={account.available_micro} /> available, <Credits micro={account.held_micro} /> reserved</p>
-          <div className="flex flex-wrap items-end gap-2">
-            <TextField fieldClass="w-40" label="Amount" inputMode="decimal" placeholder="100" value={amount} onChange={(event) => { setAmount(event.target.value); }} />
+          <div className="flex flex-wrap items-start gap-2 [&>button]:mt-6">
+            <TextField fieldClass="w-40" label="Amount" inputMode="decimal" placeholder="100" problem={isAmountWrong ? NO_AMOUNT : null} value={amount} onChange={(event) => { setAmount(event.target.value); }} />
             <TextField fieldClass="min-w-40 flex-1" label="Reason, to take credit" value={reason} onChange={(event) => { setReason(event.target.value); }} />
-            <Button weight="main" disabled={micro === null || micro <= 0n} onClick={() => void run(() => value(api.POST("/v1/accounts/{account_id}/grants", { params: { ...params, header: { "Idempotency-Key": newKey() } }, body: { amount_micro: micro ?? 0n } })), `${formatCredits(micro ?? 0n)} credits were granted.`)}>Grant</Button>
+            <Button weight="main" disabled={micro === null || micro <= 0n} onClick={() => void run(() => value(api.POST("/v1/accounts/{account_id}/grants", { params: { ...params, header: { "Idempotency-Key": newKey() } }, body: { amount_micro: micro ?? 0n } })).then(() => { setAmount(""); }), `${formatCredits(micro ?? 0n)} credits were granted.`)}>Grant</Button>
             <Button weight="alarm" disabled={micro === null || micro <= 0n || reason.trim() === ""} onClick={() => void run(() => value(api.POST("/v1/accounts/{account_id}/takes", { params: { ...params, header: { "Idempotency-Key": newKey() } }, body: { amount_micro: micro ?? 0n, reason: reason.trim() } })), `${formatCredits(micro ?? 0n)} credits were taken.`)}>Take</Button>
           </div>
         </div>
@@ -130,18 +135,17 @@ function Manage({ account, onClose }: { account: Account; onClose: () => void })
 type Run = (action: () => Promise<unknown>, done: string) => Promise<void>;
 
 const quotaText = (name: QuotaName, limit: number | null) =>
-  limit === null ? "" : name === "max_blob_bytes" ? formatBytes(limit, "en") : String(limit);
+  limit === null ? "" : name === "max_blob_bytes" ? writeSize(limit) : String(limit);
 
 /** A limit as it was typed; undefined if it is none. */
-function readLimit(name: QuotaName, text: string): number | null | undefined {
+function readLimit({ name, bounds }: Quota, text: string): number | null | undefined {
   if (text.trim() === "") return name === "weight" ? undefined : null;
-  const limit = name === "max_blob_bytes" ? parseBytes(text) : Number(text);
-  return limit === null || !Number.isFinite(limit) || (name !== "max_priority" && limit < 0) ? undefined : limit;
+  return (bounds ? readNumber(text, ...bounds) : readSize(text)) ?? undefined;
 }
 
 function QuotaForm({ account, run }: { account: Account; run: Run }) {
   const [texts, setTexts] = useState(() => Object.fromEntries(QUOTAS.map(({ name }) => [name, quotaText(name, account.quota[name])])) as Record<QuotaName, string>);
-  const read = QUOTAS.map(({ name }) => [name, readLimit(name, texts[name])] as const);
+  const read = QUOTAS.map((quota) => [quota.name, readLimit(quota, texts[quota.name])] as const);
   const isWrong = read.some(([, limit]) => limit === undefined);
   const save = () =>
     value(api.PUT("/v1/accounts/{account_id}/quota", { params: { path: { account_id: account.id } }, body: Object.fromEntries(read) as Schemas["SetQuota"] }));
@@ -149,14 +153,14 @@ function QuotaForm({ account, run }: { account: Account; run: Run }) {
     <form onSubmit={(event) => { event.preventDefault(); if (!isWrong) void run(save, "The quota has changed."); }}>
       <p className="mb-2 font-medium">Quota</p>
       <div className="grid grid-cols-1 gap-3 sm:grid-cols-2">
-        {QUOTAS.map(({ name, label, about }) => (
+        {QUOTAS.map((quota) => (
           <TextField
-            key={name}
-            label={label}
-            hint={name === "weight" ? about : `${about} Empty: as the server has it.`}
-            problem={readLimit(name, texts[name]) === undefined ? (name === "max_blob_bytes" ? "Write a size, such as 50 GiB." : "Write a number.") : null}
-            value={texts[name]}
-            onChange={(event) => { setTexts({ ...texts, [name]: event.target.value }); }}
+            key={quota.name}
+            label={quota.label}
+            hint={quota.name === "weight" ? quota.about : `${quota.about} Empty: as the server has it.`}
+            problem={readLimit(quota, texts[quota.name]) === undefined ? (quota.bounds ? rangeSentence(...quota.bounds) : "Write it with its unit, such as 50 GiB.") : null}
+            value={texts[quota.name]}
+            onChange={(event) => { setTexts({ ...texts, [quota.name]: event.target.value }); }}
           />
         ))}
         <div className="flex items-start pt-6"><Button type="submit" disabled={isWrong}>Save the quota</Button></div>
@@ -195,10 +199,11 @@ function Invites() {
   const [error, setError] = useState<unknown>(null);
   const [revoking, setRevoking] = useState<Schemas["InviteView"] | null>(null);
   const micro = parseCredits(credit);
+  const number = readNumber(uses, ...USES);
   const make = async () => {
     setError(null);
     try {
-      const made = await value(api.POST("/v1/invites", { params: { header: { "Idempotency-Key": newKey() } }, body: { note, uses: Number(uses), credit_micro: micro ?? 0n, roles: isProvider ? ["consumer", "provider"] : ["consumer"] } }));
+      const made = await value(api.POST("/v1/invites", { params: { header: { "Idempotency-Key": newKey() } }, body: { note, uses: number ?? 1, credit_micro: micro ?? 0n, roles: isProvider ? ["consumer", "provider"] : ["consumer"] } }));
       setCode(made.code);
       await refreshAll(["invites"]);
     } catch (problem) {
@@ -207,12 +212,12 @@ function Invites() {
   };
   return (
     <Section title="Invites" className="mt-6" about="A code lets new wallets join, with roles and credit.">
-      <form className="mb-3 flex flex-wrap items-end gap-3" onSubmit={(event) => { event.preventDefault(); void make(); }}>
+      <form className="mb-3 flex flex-wrap items-start gap-3 [&>:nth-child(n+4)]:mt-6" onSubmit={(event) => { event.preventDefault(); void make(); }}>
         <TextField fieldClass="min-w-40 flex-1" label="For" placeholder="Ada" value={note} onChange={(event) => { setNote(event.target.value); }} />
-        <TextField fieldClass="w-32" label="Credit for each" inputMode="decimal" value={credit} onChange={(event) => { setCredit(event.target.value); }} />
-        <TextField fieldClass="w-24" label="Uses" inputMode="numeric" value={uses} onChange={(event) => { setUses(event.target.value); }} />
+        <TextField fieldClass="w-32" label="Credit for each" inputMode="decimal" problem={micro === null || micro < 0n ? NO_AMOUNT : null} value={credit} onChange={(event) => { setCredit(event.target.value); }} />
+        <TextField fieldClass="w-24" label="Uses" inputMode="numeric" problem={number === null ? rangeSentence(...USES) : null} value={uses} onChange={(event) => { setUses(event.target.value); }} />
         <Check label="Also a provider" checked={isProvider} onChange={(event) => { setProvider(event.target.checked); }} />
-        <Button type="submit" weight="main" disabled={micro === null || micro < 0n || !(Number(uses) >= 1)}>Make an invite</Button>
+        <Button type="submit" weight="main" disabled={micro === null || micro < 0n || number === null}>Make an invite</Button>
       </form>
       <ProblemNote error={error ?? list.error} />
       {list.data?.invites.length === 0 && <p className="text-sm text-soft">No invite is open.</p>}
