@@ -29,15 +29,19 @@ class UsedInAll(Struct, frozen=True):
 
 
 class Earned(Struct, frozen=True):
-    """Earnings of one node on one day (UTC), from attempts that ended on that day."""
+    """What one device of a node earned on one day (UTC), and its attempts that ended then.
+
+    Names and units are those of `Contribution`.
+    """
 
     day: date
     node_id: NodeId
     node_name: str
     device_id: DeviceId | None  # None if attempts used several devices
     attempts: int
-    seconds: float  # the total run time
-    reward_micro: int
+    worked_seconds: float  # device time: a share of a device counts as its part
+    earned_micro: int  # before the fee, with what is held back
+    fee_micro: int
     used: UsedInAll = UsedInAll()
 
 
@@ -47,8 +51,9 @@ class Earnings(Struct, frozen=True):
     since: datetime
     until: datetime
     attempts: int
-    seconds: float
-    reward_micro: int
+    worked_seconds: float
+    earned_micro: int
+    fee_micro: int
     earned: list[Earned]
     used: UsedInAll = UsedInAll()
 

@@ -173,11 +173,15 @@ def test_explain(user: CommandLine, pool: FakeServer) -> None:
 
 def test_earnings(user: CommandLine, pool: FakeServer) -> None:
     rows = [
-        Earned(date(2026, 1, 2), ATTIC, "attic", DeviceId("device_1"), 3, 5400.0, 1_500_000),
-        Earned(date(2026, 1, 1), ATTIC, "attic", None, 1, 60.0, 20_000),
+        Earned(
+            date(2026, 1, 2), ATTIC, "attic", DeviceId("device_1"), 3, 5400.0, 1_500_000, 15_000
+        ),
+        Earned(date(2026, 1, 1), ATTIC, "attic", None, 1, 60.0, 20_000, 200),
     ]
     used = UsedInAll(cpu_seconds=7200, device_seconds=3600, energy_joules=7.2e6, input_bytes=2**30)
-    pool.plays("/v1/me/earnings", says(Earnings(NOW, NOW, 4, 5460.0, 1_520_000, rows, used)))
+    pool.plays(
+        "/v1/me/earnings", says(Earnings(NOW, NOW, 4, 5460.0, 1_520_000, 15_200, rows, used))
+    )
     lines = told(user, "earnings", "--since", "2026-01-01T00:00Z").splitlines()
     assert pool.requests[0].path.startswith("/v1/me/earnings?since=2026-01-01T00")
     assert lines[1].split() == [
@@ -191,15 +195,15 @@ def test_earnings(user: CommandLine, pool: FakeServer) -> None:
         "30",
         "min",
         "1.5",
+        "0.015",
     ]
     assert "several" in lines[2]
-    assert lines[3] == "1.52 credits for 4 attempts, 1 h 31 min of run time."
+    assert lines[3] == "1.52 credits earned, 0.0152 credits fee: 4 attempts, 1 h 31 min worked."
     assert lines[4] == (
         "Used: 2 h 0 min of CPU time, 1 h 0 min of device time, 2 kWh of energy, 1 GiB of files in."
     )
-    assert "`potluck rewards` counts the time of devices" in lines[5]
-    assert user.run("provider", "earnings", "--json").lines()[0]["reward_micro"] == 1_520_000
-    pool.plays("/v1/me/earnings", says(Earnings(NOW, NOW, 0, 0.0, 0, [])))
+    assert user.run("provider", "earnings", "--json").lines()[0]["earned_micro"] == 1_520_000
+    pool.plays("/v1/me/earnings", says(Earnings(NOW, NOW, 0, 0.0, 0, 0, [])))
     assert "No earnings" in user.run("provider", "earnings").stderr
     assert user.run("provider", "earnings", "--since", "soon").status == 64
 

@@ -85,7 +85,7 @@ def test_invalid_owner_requests_are_refused(owner: Person) -> None:
 
 def test_earnings(server: ServerProcess, owner: Person) -> None:
     empty = owner.api.get(routes.EARNINGS.path)
-    assert (empty["attempts"], empty["reward_micro"], empty["earned"]) == (0, 0, [])
+    assert (empty["attempts"], empty["earned_micro"], empty["earned"]) == (0, 0, [])
     task_id = owner.api.post(routes.SUBMIT_TASK.path, {"spec": SCRIPT})["id"]
 
     def is_here() -> bool:

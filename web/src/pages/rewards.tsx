@@ -75,7 +75,7 @@ function Days() {
   const { data } = earnings;
   const days = useMemo(() => {
     const byDay = new Map<string, bigint>();
-    for (const each of data?.earned ?? []) byDay.set(each.day, (byDay.get(each.day) ?? 0n) + each.reward_micro);
+    for (const each of data?.earned ?? []) byDay.set(each.day, (byDay.get(each.day) ?? 0n) + each.earned_micro);
     const sorted = [...byDay].toSorted(([a], [b]) => a.localeCompare(b));
     return {
       times: sorted.map(([day]) => Date.parse(`${day}T12:00:00Z`) / 1000),
@@ -92,15 +92,16 @@ function Days() {
       {days.times.length > 1 && <Suspense fallback={<Loading />}><Plot label="Credits earned on each day" times={days.times} series={days.series} bars height={180} /></Suspense>}
       <Scroller label="Earnings by day and machine">
         <table className={TABLE}>
-          <thead><tr><th scope="col">Day</th><th scope="col">Machine</th><th scope="col" className="num">Attempts</th><th scope="col" className="num">Time</th><th scope="col" className="num">Earned</th></tr></thead>
+          <thead><tr><th scope="col">Day</th><th scope="col">Machine</th><th scope="col" className="num">Attempts</th><th scope="col" className="num">Worked</th><th scope="col" className="num">Earned</th><th scope="col" className="num">Fee</th></tr></thead>
           <tbody>
             {earnings.data.earned.slice(0, 60).map((each) => (
               <tr key={`${each.day} ${each.node_id} ${each.device_id ?? ""}`}>
                 <td>{formatDay(each.day)}</td>
                 <td className="wrap-anywhere">{each.node_name}</td>
                 <td className="num">{formatCount(each.attempts)}</td>
-                <td className="num">{formatDuration(each.seconds)}</td>
-                <td className="num"><Credits micro={each.reward_micro} aligned /></td>
+                <td className="num">{formatDuration(each.worked_seconds)}</td>
+                <td className="num"><Credits micro={each.earned_micro} aligned /></td>
+                <td className="num"><Credits micro={each.fee_micro} aligned /></td>
               </tr>
             ))}
           </tbody>

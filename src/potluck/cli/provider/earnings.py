@@ -51,19 +51,16 @@ def _show(pane: Pane, report: Earnings, models: dict[str, str]) -> None:
         TableColumn("NODE", shrinks=True),
         TableColumn("DEVICE", shrinks=True),
         TableColumn("ATTEMPTS", is_number=True),
-        TableColumn("RAN", is_number=True),
-        TableColumn("CREDITS", is_number=True),
+        TableColumn("WORKED", is_number=True),
+        TableColumn("EARNED", is_number=True),
+        TableColumn("FEE", is_number=True),
     ]
     show_table(pane, columns, [_row(earned, models) for earned in report.earned])
     attempts = show_count(report.attempts, "attempt")
-    total = f"{show_amount(report.reward_micro)} for {attempts}"
-    pane.line(f"{total}, {show_seconds(report.seconds)} of run time.", Tone.STRONG)
+    worked = show_seconds(report.worked_seconds)
+    earned, fee = show_amount(report.earned_micro), show_amount(report.fee_micro)
+    pane.line(f"{earned} earned, {fee} fee: {attempts}, {worked} worked.", Tone.STRONG)
     pane.prose(f"Used: {show_total_usage(report.used)}.", Tone.FAINT)
-    pane.prose(
-        "RAN is the run time of attempts: each counts once, with any number of devices or a share"
-        " of one. `potluck rewards` counts the time of devices.",
-        Tone.FAINT,
-    )
 
 
 def _row(earned: Earned, models: dict[str, str]) -> list[Cell]:
@@ -71,6 +68,7 @@ def _row(earned: Earned, models: dict[str, str]) -> list[Cell]:
     device_text = "several" if device is None else models.get(device, short_id(device))
     return [
         *(Cell(earned.day.isoformat()), Cell(earned.node_name, Tone.STRONG), Cell(device_text)),
-        *(Cell(f"{earned.attempts:,}"), Cell(show_seconds(earned.seconds))),
-        Cell(show_credits(earned.reward_micro), Tone.GOOD),
+        *(Cell(f"{earned.attempts:,}"), Cell(show_seconds(earned.worked_seconds))),
+        Cell(show_credits(earned.earned_micro), Tone.GOOD),
+        Cell(show_credits(earned.fee_micro)),
     ]

@@ -149,14 +149,18 @@ def _show_contribution(pane: Pane, report: Rewards, each: bool) -> None:
         show_table(pane, columns, [_device_cells(device) for device in report.devices])
     attempts = show_count(total.attempts, "attempt")
     pane.line(
-        f"Device time since {report.since}: {show_seconds(total.offered_seconds)} offered, "
+        f"Since {report.since}: {show_seconds(total.offered_seconds)} offered, "
         f"{show_seconds(total.assigned_seconds)} assigned, "
-        f"{show_seconds(total.worked_seconds)} worked, {attempts}, "
-        f"{show_amount(total.earned_micro)} earned, {show_amount(total.fee_micro)} of it fees."
+        f"{show_seconds(total.worked_seconds)} worked, {attempts}."
+    )
+    held_back = f", of that {show_amount(total.held_back_micro)} held back"
+    pane.line(
+        f"For it: {show_amount(total.earned_micro)}{held_back if total.held_back_micro else ''}; "
+        f"fee {show_amount(total.fee_micro)}."
     )
     pane.prose(
-        "Device time counts each device of an attempt, and a share of a device as its part."
-        " `potluck earnings` counts the run time of attempts.",
+        "Time is counted for each device, and a share of a device as its part."
+        " `potluck provider earnings` has the same by day.",
         Tone.FAINT,
     )
 

@@ -120,7 +120,8 @@ async def ledger_summary(
         1,
         12.5,
         868,
-        [Earned(date(2026, 11, 16), NODE, "attic", DEVICE, 1, 12.5, 868, _USED)],
+        8,
+        [Earned(date(2026, 11, 16), NODE, "attic", DEVICE, 1, 12.5, 868, 8, _USED)],
         _USED,
     ),
 )

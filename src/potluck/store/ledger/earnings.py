@@ -27,16 +27,16 @@ async def read_earnings(
             node_id=row["node_id"],
             node_name=row["node_name"],
             device_id=row["device_id"],
-            attempts=row["attempts"],
-            seconds=row["seconds"],
-            reward_micro=row["reward_micro"],
+            **_figures(row),
             used=_used(row),
         )
         for row in rows
     ]
-    attempts, seconds = total["attempts"] or 0, total["seconds"] or 0.0
-    reward = total["reward_micro"] or 0
-    return Earnings(since, until, attempts, seconds, reward, lines, _used(total))
+    return Earnings(since, until, **_figures(total), earned=lines, used=_used(total))
+
+
+def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("attempts", "worked_seconds", "earned_micro", "fee_micro")}
 
 
 def _used(row: Mapping[str, Any]) -> UsedInAll:

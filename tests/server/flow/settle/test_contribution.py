@@ -126,9 +126,9 @@ async def test_heartbeats_and_assignments_write_nothing_of_offers(pool: Pool) ->
     assert await pool.sql("SELECT count(*) FROM device_days") == 0
 
 
-async def work(pool: Pool, node_id: NodeId, devices: int = 1) -> None:
+async def work(pool: Pool, node_id: NodeId, devices: int = 1, milli: int | None = None) -> None:
     """Ten minutes assigned, of which five were worked, on these devices."""
-    await pool.submit(device_count=devices)
+    await pool.submit(device_count=devices, device_milli=milli)
     await pool.plan()
     (grant,) = await pool.fetch(node_id)
     await pool.report(node_id, Started(lease_of(grant)))
@@ -147,17 +147,19 @@ async def test_each_device_has_its_line_and_the_sum_agrees_with_the_earnings(poo
     node = await pool.offer(devices=2, price_micro_per_hour=HOUR_MICRO)
     for devices in (1, 1, 2):
         await work(pool, node.node_id, devices)
+    await work(pool, node.node_id, milli=500)
     total, lines = await contributed(pool)
     async with pool.services.database.transaction() as connection:
         report = await read_earnings(
             connection, pool.bob, midnight(2), datetime.now(UTC) + timedelta(minutes=1)
         )
-    assert total.earned_micro == 4 * 300 * SECOND_MICRO
+    assert total.earned_micro == 4.5 * 300 * SECOND_MICRO
     assert total.fee_micro == total.earned_micro // 100
-    assert report.reward_micro == total.earned_micro - total.fee_micro
-    assert report.attempts == total.attempts == 3
-    assert total.worked_seconds == pytest.approx(4 * 300)
-    assert total.assigned_seconds == pytest.approx(4 * 600, abs=4 * PASSED)
+    assert total.attempts == 4
+    for name in ("earned_micro", "fee_micro", "attempts", "worked_seconds"):
+        assert getattr(report, name) == pytest.approx(getattr(total, name))
+    assert total.worked_seconds == pytest.approx(4.5 * 300)
+    assert total.assigned_seconds == pytest.approx(4.5 * 600, abs=4 * PASSED)
     by_device = {line.device_id: line.contribution for line in lines}
     pool_line = by_device[None]
     assert (pool_line.earned_micro, pool_line.worked_seconds) == (600 * SECOND_MICRO, 0)
