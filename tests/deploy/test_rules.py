@@ -104,6 +104,8 @@ DEFAULTS = {field.name: field.default for field in fields(AlertSettings)}
     [
         (AlertName.ERROR_RATE_HIGH, r"> ([\d.]+)$", "alert_error_share", 1),
         (AlertName.LATENCY_HIGH, r"> ([\d.]+)$", "alert_latency_seconds", 1),
+        (AlertName.ERROR_RATE_HIGH, r">= (\d+)\)", "alert_least_requests", 1),
+        (AlertName.LATENCY_HIGH, r">= (\d+)\)", "alert_least_requests", 1),
         (AlertName.CERTIFICATE_EXPIRING, r"< (\d+) \* 86400$", "alert_certificate_seconds", 86_400),
         (AlertName.LEADER_FLAPPING, r"> (\d+)$", "alert_leader_terms", 1),
         (AlertName.LEADER_FLAPPING, r"\[(\d+)m\]\) >", "alert_leader_seconds", 60),
