@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
+from potluck.model.alert import AlertName
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
 from potluck.wire import codec
@@ -17,9 +18,9 @@ ALERTS = "alerts"  # there may be messages about alerts to send
 TROUBLE = "trouble"  # present while the scheduler fails
 
 
-def outage(latest_id: int) -> str:
-    """The rate of messages about a database that is away, after this alert about the last time."""
-    return f"outage:{latest_id}"
+def outage(name: AlertName, latest_id: int) -> str:
+    """The rate of messages about the database, after this alert about the last time."""
+    return f"outage:{name}:{latest_id}"
 
 
 def node(node_id: NodeId) -> str:

@@ -111,14 +111,14 @@ def test_requests_are_counted_over_all_instances(
 
 def test_disks_and_certificates_are_of_instances() -> None:
     low = InstanceReading("a:1", free_bytes=2**20, is_disk_low=True)
-    full = InstanceReading("b:1", is_disk_low=True, is_database_disk_full=True)
+    full = InstanceReading("b:1", is_database_disk_full=True)
     ending = InstanceReading("c:1", certificate_ends_at=NOW + 5 * DAY)
     ended = InstanceReading("d:1", certificate_ends_at=NOW - DAY)
     good = InstanceReading("e:1", certificate_ends_at=NOW + 15 * DAY)
     found_conditions = conditions(instances=(low, full, ending, ended, good))
     assert [condition.detail for condition in found_conditions] == [
+        "The disk of the database is full.",
         "a:1 has 1 MiB left on its disk.",
-        "The disk of the database is full, as b:1 reports.",
         "The certificate of c:1 ends in 5 d 0 h.",
         "The certificate of d:1 has ended.",
     ]

@@ -142,6 +142,11 @@ def no_leader(*, is_database_away: bool) -> Condition:
     return Condition(AlertName.NO_LEADER, POOL, database if is_database_away else leader)
 
 
+def database_disk_full() -> Condition:
+    """Found by any instance, and then by the leader in their readings."""
+    return Condition(AlertName.DISK_LOW, POOL, "The disk of the database is full.")
+
+
 def _nodes(observed: PoolObservation, now: datetime) -> Iterator[Condition]:
     for node in observed.lost_nodes:
         silent = show_seconds((now - node.heartbeat_at).total_seconds())
@@ -194,12 +199,11 @@ def _requests(observed: PoolObservation, limits: AlertLimits) -> Iterator[Condit
 def _instances(
     observed: PoolObservation, limits: AlertLimits, now: datetime
 ) -> Iterator[Condition]:
+    if any(instance.is_database_disk_full for instance in observed.instances):
+        yield database_disk_full()
     for instance in observed.instances:
         place = instance.instance_name
-        if instance.is_database_disk_full:
-            detail = f"The disk of the database is full, as {place} reports."
-            yield Condition(AlertName.DISK_LOW, place, detail)
-        elif instance.is_disk_low:
+        if instance.is_disk_low:
             free = show_bytes(instance.free_bytes or 0)
             yield Condition(AlertName.DISK_LOW, place, f"{place} has {free} left on its disk.")
         ends_at = instance.certificate_ends_at

@@ -10,7 +10,6 @@ from potluck.decide.alerts.conditions import (
     PoolObservation,
     QueueReading,
 )
-from potluck.server.health import OK
 from potluck.server.http.tls import Tls
 from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
@@ -82,14 +81,14 @@ def _read_contract(standing: ContractStanding) -> ContractReading:
 
 
 def read_instance(services: Services, tls: Tls | None) -> InstanceReading:
-    """From what was measured already, except for the end of the certificate."""
-    parts, database = services.health.latest.parts, services.database
+    """From what was measured already."""
+    free_bytes = services.health.free_bytes
     return InstanceReading(
         instance_name(services.settings),
         services.requests.read(),
-        services.health.free_bytes,
-        parts.get("disk", OK) != OK,
-        database.is_disk_full,
+        free_bytes,
+        free_bytes is not None and free_bytes < services.settings.low_disk_bytes,
+        services.database.is_disk_full,
         None if tls is None else tls.ends_at(),
     )
 

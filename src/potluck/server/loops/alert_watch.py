@@ -1,9 +1,10 @@
 """What every instance does for alerts: it tells about itself, and watches for a leader.
 
 The leader evaluates all alerts. While there is none, any instance evaluates NoLeader; the database
-makes sure that it is told once. While the database itself is away, each instance counts alone:
-the message about it is sent directly, and `live` makes sure that one instance sends it. When the
-database is back the outage is recorded, so that the next leader tells its end.
+makes sure that it is told once. While the database itself is away, or cannot write because its disk
+is full, each instance counts alone: the message about it is sent directly, and `live` makes sure
+that one instance sends it. When the database is back the outage is recorded, so that the next
+leader tells its end.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec.structs import replace
 
-from potluck.decide.alerts.conditions import no_leader
+from potluck.decide.alerts.conditions import POOL, Condition, database_disk_full, no_leader
 from potluck.decide.alerts.messages import MessageKind, Silence, compose_one, is_silenced
 from potluck.decide.alerts.transitions import Alert, hold_seconds
 from potluck.model.alert import AlertName, AlertState
@@ -28,15 +29,17 @@ from potluck.store.alerts import alerts, observations
 
 log = structlog.get_logger()
 
+_OUTAGES = (AlertName.NO_LEADER, AlertName.DISK_LOW)
+
 
 class AlertWatchLoop:
     def __init__(self, services: Services, tls: Tls | None) -> None:
         self._services = services
         self._tls = tls
-        self._away_since: datetime | None = None  # the database
-        self._outage: Alert | None = None  # once it has lasted long enough
+        self._trouble: tuple[AlertName, datetime] | None = None  # of the database, and since when
+        self._outages: dict[AlertName, Alert] = {}  # of the database, that lasted long enough
         self._silences: list[Silence] = []  # as they were last read
-        self._latest_id = 0  # of the alert NoLeader, as it was last read
+        self._latest_id = 0  # of an alert about the pool, as it was last read
 
     async def run(self) -> None:
         """Watches in a task of its own: what writes to the database may hang with it."""
@@ -54,19 +57,27 @@ class AlertWatchLoop:
 
     async def watch_once(self) -> None:
         """Without the database."""
-        if self._is_database_away:
-            await self._note_outage()
+        condition = self._find_outage()
+        if condition is None:
+            self._trouble = None
         else:
-            self._away_since = None
+            await self._note_outage(condition)
 
     async def tell_once(self) -> None:
         if self._is_database_away:
             return
-        await self._record_outage()
+        if self._find_outage() is None:
+            await self._record_outages()
         await self._tell_reading()
         if self._services.health.latest.parts.get("leader") != OK:
             condition = no_leader(is_database_away=False)
             await evaluate(self._services, [condition], {AlertName.NO_LEADER})
+
+    def _find_outage(self) -> Condition | None:
+        """Of the database: what cannot be stored, or not sent from there."""
+        if self._is_database_away:
+            return no_leader(is_database_away=True)
+        return database_disk_full() if self._services.database.is_disk_full else None
 
     @property
     def _is_database_away(self) -> bool:
@@ -77,34 +88,31 @@ class AlertWatchLoop:
         async with self._services.database.transaction() as connection:
             await observations.put_reading(connection, reading)
             self._silences = alerts.as_silences(await alerts.list_silences(connection))
-            self._latest_id = await alerts.latest_id(connection, AlertName.NO_LEADER)
+            self._latest_id = await alerts.latest_id(connection, _OUTAGES, POOL)
 
-    async def _note_outage(self) -> None:
-        now, settings = self._services.clock.now(), self._services.settings
-        self._away_since = self._away_since or now
-        hold = hold_seconds(AlertName.NO_LEADER, settings.alert_for_seconds)
-        if now - self._away_since < timedelta(seconds=hold):
+    async def _note_outage(self, condition: Condition) -> None:
+        now, settings, name = self._services.clock.now(), self._services.settings, condition.name
+        if self._trouble is None or self._trouble[0] is not name:
+            self._trouble = name, now
+        since = self._trouble[1]
+        if now - since < timedelta(seconds=hold_seconds(name, settings.alert_for_seconds)):
             return
-        outage = self._outage = self._outage or self._new_outage(self._away_since, now)
+        new = Alert(name, condition.subject, AlertState.FIRING, condition.detail, since, now)
+        outage = self._outages.setdefault(name, new)
         is_repeated = outage.notified_at is not None
-        if not is_silenced(outage, self._silences, now) and await self._may_tell():
+        if not is_silenced(outage, self._silences, now) and await self._may_tell(name):
             # Also if it was recorded meanwhile: it is recorded again, so that its end is told.
-            outage = self._outage = replace(outage, notified_at=now)
+            outage = self._outages[name] = replace(outage, notified_at=now)
             await self._send(outage, MessageKind.REPEATED if is_repeated else MessageKind.FIRING)
 
-    def _new_outage(self, since: datetime, now: datetime) -> Alert:
-        condition = no_leader(is_database_away=True)
-        return Alert(
-            *(condition.name, condition.subject, AlertState.FIRING, condition.detail, since, now)
-        )
-
-    async def _may_tell(self) -> bool:
+    async def _may_tell(self, name: AlertName) -> bool:
         """One of all instances, as often as an alert is repeated; each for itself without Redis.
 
         Each outage is recorded, so the next one is counted by another key.
         """
         per_second = 1 / self._services.settings.alert_repeat_seconds
-        return await self._services.live.take(topics.outage(self._latest_id), per_second, 1) == 0
+        key = topics.outage(name, self._latest_id)
+        return await self._services.live.take(key, per_second, 1) == 0
 
     async def _send(self, outage: Alert, kind: MessageKind) -> None:
         message = compose_one(outage, kind, runbook_url(self._services))
@@ -120,12 +128,10 @@ class AlertWatchLoop:
                     problem=result.problem,
                 )
 
-    async def _record_outage(self) -> None:
-        outage = self._outage
-        if outage is None:
-            return
-        async with self._services.database.transaction() as connection:
-            await alerts.lock(connection)
-            await alerts.record_outage(connection, outage)
-        if self._outage is outage:  # not told meanwhile
-            self._outage = None
+    async def _record_outages(self) -> None:
+        for name, outage in list(self._outages.items()):
+            async with self._services.database.transaction() as connection:
+                await alerts.lock(connection)
+                await alerts.record_outage(connection, outage)
+            if self._outages[name] is outage:  # not told meanwhile
+                del self._outages[name]

@@ -52,6 +52,7 @@ class LeadershipLoop:
         self._term = 0  # of the running duties; the answer that announced a new term may be lost
         self._renewed_at = 0.0  # by the monotonic clock: when the term was last begun or renewed
         self._pause_seconds = services.settings.leader_renew_seconds
+        self._waiting: dict[str, str] = {}  # duties that wait for the database, and why
 
     async def run(self) -> None:
         """Runs until cancelled; then stops the duties and releases the row."""
@@ -134,15 +135,22 @@ class LeadershipLoop:
                 await asyncio.sleep(self._services.settings.leader_renew_seconds)
 
     async def _run_guarded(self, duty: Callable[[], Awaitable[None]]) -> bool:
-        """Logs a failing duty, which is run again: the database may be unavailable for a while."""
+        """Logs a failing duty, which is run again: the database may be unavailable for a while.
+
+        What it waits for is logged once, because its disk, which may be full, has the log too.
+        """
+        name = duty.__qualname__
         try:
             await duty()
         except (Unavailable, TimeoutError) as error:
-            log.warning("duty waits for the database", duty=duty.__qualname__, detail=str(error))
+            if self._waiting.get(name) != str(error):
+                self._waiting[name] = str(error)
+                log.warning("duty waits for the database", duty=name, detail=str(error))
             return False
         except Exception:
-            log.exception("duty failed", duty=duty.__qualname__)
+            log.exception("duty failed", duty=name)
             return False
+        self._waiting.pop(name, None)
         return True
 
     async def _stop_duties(self) -> None:

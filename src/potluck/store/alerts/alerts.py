@@ -62,9 +62,9 @@ async def mark_notified(connection: Connection, alerts: Sequence[Alert], now: da
     await connection.execute(*_sql.mark_notified(ids=[alert.id for alert in alerts], now=now))
 
 
-async def latest_id(connection: Connection, name: AlertName) -> int:
+async def latest_id(connection: Connection, names: Sequence[AlertName], subject: str) -> int:
     """Zero if there is none."""
-    latest_id: int = await connection.fetchval(*_sql.latest_id(name=name))
+    latest_id: int = await connection.fetchval(*_sql.latest_id(names=names, subject=subject))
     return latest_id
 
 

@@ -68,7 +68,7 @@ ON CONFLICT DO NOTHING
 SELECT id FROM nodes WHERE id = ANY(:node_ids::text[]) AND state = 'online'
 
 -- name: latest_id
-SELECT coalesce(max(id), 0) FROM alerts WHERE name = :name
+SELECT coalesce(max(id), 0) FROM alerts WHERE name = ANY(:names::text[]) AND subject = :subject
 
 -- name: page
 SELECT * FROM alerts WHERE id < :before_id

@@ -12,7 +12,7 @@ from potluck.decide.alerts.transitions import Alert
 from potluck.live.in_process import InProcessLive
 from potluck.model.alert import AlertName, AlertState
 from potluck.model.device import Health
-from potluck.model.error import InvalidInput
+from potluck.model.error import InvalidInput, Unavailable
 from potluck.model.ids import AccountId, NodeId
 from potluck.server import topics
 from potluck.server.alerts.delivery import deliver_once
@@ -395,7 +395,9 @@ async def test_an_outage_reported_during_recording_has_an_end(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
     instance = AlertWatchLoop(services, None)
-    await services.live.take(topics.outage(0), 0.001, 1)  # another instance told it
+    await services.live.take(
+        topics.outage(AlertName.NO_LEADER, 0), 0.001, 1
+    )  # another instance told it
     services.health.latest = readiness("does not answer")
     await instance.watch_once()
     services.health.latest = readiness(OK)
@@ -410,6 +412,30 @@ async def test_an_outage_reported_during_recording_has_an_end(
     await recording
     await recovered(services, instance)
     assert titles(destination) == ["Potluck: no leader", "Potluck: Resolved: no leader"]
+
+
+async def test_a_full_disk_of_the_database_is_reported_though_nothing_can_be_stored(
+    services: Services, destination: AlertReceiver
+) -> None:
+    """Once, also if PostgreSQL ends meanwhile, which is another alert."""
+    instances = [AlertWatchLoop(services, None) for _ in range(2)]
+    with pytest.raises(Unavailable):
+        async with services.database.transaction() as connection:
+            await connection.execute(
+                "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = 'disk_full'; END $$"
+            )
+    for state in (OK, "does not answer", OK):
+        services.health.latest = readiness(state)
+        for instance in instances:
+            await instance.watch_once()
+            await instance.tell_once()
+    assert titles(destination) == ["Potluck: disk almost full", "Potluck: no leader"]
+    services.database._disk_full_until = 0.0
+    await recovered(services, *instances)
+    assert titles(destination)[2:] == [
+        "Potluck: Resolved: no leader",
+        "Potluck: Resolved: disk almost full",
+    ]
 
 
 async def test_any_instance_reports_that_there_is_no_leader(

@@ -2,6 +2,9 @@
 
 import asyncio
 
+from structlog.testing import capture_logs
+
+from potluck.model.error import Unavailable
 from potluck.server.flow.settle import cancel
 from potluck.server.loops.leadership import LeadershipLoop
 from potluck.store.scheduler import leader
@@ -22,6 +25,23 @@ async def test_requests_that_wait_for_one_row_leave_the_leader_a_connection(pool
             leadership = await LeadershipLoop(pool.services)._lead()
     await asyncio.gather(*requests, return_exceptions=True)
     assert leadership is not None and leadership.term == pool.leads.term
+
+
+async def test_what_a_duty_waits_for_is_logged_once(pool: Pool) -> None:
+    """The database's disk, which may be full, may have the log too."""
+    answers: list[Exception | None] = [Unavailable("full"), Unavailable("full"), TimeoutError()]
+    answers += [None, Unavailable("full")]
+    loop = LeadershipLoop(pool.services)
+
+    async def duty() -> None:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+
+    with capture_logs() as lines:
+        while answers:
+            await loop._run_guarded(duty)
+    assert [line["detail"] for line in lines] == ["full", "", "full"]
 
 
 async def test_waiting_for_the_leader_row_is_bounded(pool: Pool) -> None:
