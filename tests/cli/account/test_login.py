@@ -256,6 +256,18 @@ def test_all_keys_are_revoked_at_once(ann: CommandLine) -> None:
     assert ann.run("keys", "revoke", "--all", "--json").lines() == [{"revoked": []}]
 
 
+def test_a_key_is_revoked_by_its_name(ann: CommandLine) -> None:
+    for name in ("laptop", "twin", "twin"):
+        assert ann.run("keys", "add", name).status == 0
+    (document,) = ann.run("keys", "list", "--json").lines()
+    ids = {key["name"]: key["id"] for key in document["keys"]}
+    assert ann.run("keys", "revoke", "laptop").stdout.decode() == f"Revoked {ids['laptop']}.\n"
+    assert ann.run("keys", "revoke", "laptop").status == 66
+    result = ann.run("keys", "revoke", "twin")
+    assert result.status == 64 and ids["twin"] in result.stderr
+    assert ann.run("keys", "revoke", "--all").stdout == b"Revoked 2 keys.\n"
+
+
 def test_a_key_cannot_have_more_than_its_scopes(ann: CommandLine) -> None:
     long = ann.run("keys", "add", "x" * 101)
     assert "The name is not valid: it is longer than 100 characters." in long.stderr

@@ -8,7 +8,7 @@ import typer
 
 from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_list, show_table
 from potluck.model.account import ROLE_FOR, SCOPES, Credential, Scope
 from potluck.model.error import InvalidInput
@@ -79,7 +79,9 @@ def add_key(
 
 
 def revoke_key(
-    key: Annotated[str | None, typer.Argument(metavar="KEY_ID", show_default=False)] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="Its name or id.", show_default=False)
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Revoke all my keys.")] = False,
     server: ServerOption = None,
     json: JsonOption = False,
@@ -88,12 +90,13 @@ def revoke_key(
     screen = Screen(json)
     if (key is not None) is everything:
         raise InvalidInput(
-            "Name one key, or all of them with --all.", "`potluck keys list` shows their ids."
+            "Name one key, or all of them with --all.", "`potluck keys list` shows them."
         )
     with connect(server) as potluck:
         if key is None:
             revoked = potluck.account.revoke_keys()
         else:
+            key = _find(potluck.account.keys(), key)
             potluck.account.revoke_key(key)
     if json:
         screen.emit({"revoked": revoked if key is None else key})
@@ -101,6 +104,17 @@ def revoke_key(
         screen.out.line(f"Revoked {key}.")
     else:
         screen.out.line(f"Revoked {show_count(len(revoked), 'key')}.")
+
+
+def _find(keys: Sequence[KeyView], word: str) -> str:
+    """The id of the key with this name, or with this id. An unknown one is left to the server."""
+    named = [] if word in {key.id for key in keys} else [key for key in keys if key.name == word]
+    if len(named) > 1:
+        raise InvalidInput(
+            f"{len(named)} keys have the name {printable(word)}.",
+            f"Name one by its id: {', '.join(key.id for key in named)}.",
+        )
+    return named[0].id if named else word
 
 
 def _row(key: KeyView) -> list[Cell]:
