@@ -3,12 +3,16 @@
 The command line is imported here, where Ctrl-C is already expected: it takes a moment.
 """
 
+import os
 import sys
+from pathlib import Path
 
 INTERRUPTED_STATUS = 130  # as a shell reports SIGINT
 
 
 def main() -> None:
+    if sys.__stdin__ is None:  # it was closed: nothing can be read, and no socket takes its place
+        sys.stdin = Path(os.devnull).open()  # noqa: SIM115
     try:
         from potluck.cli.main import main as run_command_line
 

@@ -165,6 +165,10 @@ def test_a_template_sets_options_that_the_command_line_overrides(
             "Two files would be named passwd",
         ),
         ("--output /etc/passwd --command ls", "--output /etc/passwd is not a directory."),
+        (
+            "--output /etc/passwd/x --command ls",
+            "--output /etc/passwd/x cannot be used as a directory: Not a directory.",
+        ),
         ("--secret A-B --command ls", "--secret 'A-B' is not the name of a variable."),
         ("--secret EMPTY= --command ls", "The secret EMPTY is empty."),
         ("--secret UNSET_HERE --command ls", "There is no terminal to ask for this: UNSET_HERE."),
@@ -181,6 +185,13 @@ def test_contradicting_options_are_refused(
     assert result.status in (64, 78), result.stderr
     assert sentence in " ".join(result.stderr.split())
     assert not server.requests, "the server was not even asked"
+
+
+@pytest.mark.parametrize("arguments", ["-", "-i --command cat", "--secret UNSET --command ls"])
+def test_a_closed_stdin_is_empty(user: CommandLine, arguments: str) -> None:
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *potluck("run", *arguments.split())]
+    process = subprocess.run(closed, env=user.variables, capture_output=True, timeout=30)
+    assert process.returncode not in (0, 70), process.stderr
 
 
 def test_an_invalid_template_is_reported_to_programs_too(user: CommandLine) -> None:

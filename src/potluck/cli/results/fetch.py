@@ -3,6 +3,8 @@
 Nodes report how much was written; the server knows how much of it was accepted and is still kept.
 """
 
+import errno
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,13 +111,22 @@ class OutputDirectory(Struct, frozen=True):
     overwrite: bool = False
 
     def check(self, screen: Screen) -> None:
-        """Before the task runs. Its files are not known yet."""
+        """Before the task runs: makes the directory. The task's files are not known yet."""
         path = printable(str(self.path))
-        if self.path.exists() and not self.path.is_dir():
+        if os.path.lexists(self.path) and not self.path.is_dir():
             raise InvalidInput(
                 f"--output {path} is not a directory.",
                 "Name a directory; it is created if it does not exist.",
             )
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.path, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise InvalidInput(
+                f"--output {path} cannot be used as a directory: {error.strerror}.",
+                "Choose one that exists or can be created.",
+            ) from error
         if self.overwrite or screen.json or not self.path.is_dir() or not any(self.path.iterdir()):
             return
         screen.err.prose(
@@ -138,10 +149,14 @@ def tell_aside(places: Sequence[Path], task: TaskView, output: OutputDirectory, 
     """Says which files were not saved in their own places; no failure."""
     if places:
         path = printable(str(output.path))
+        again = (
+            "It is no regular file: move it away."
+            if output.overwrite
+            else f"To replace it: `potluck result {short_id(task.id)} -o {path} --overwrite`"
+        )
         pane.prose(
             f"{show_count(len(places), 'file')} did not replace what is in {path}:"
-            f" see {path}/potluck-{short_id(task.id)}. To replace it:"
-            f" `potluck result {short_id(task.id)} -o {path} --overwrite`"
+            f" see {path}/potluck-{short_id(task.id)}. {again}"
         )
 
 

@@ -97,6 +97,8 @@ def result(
             "-o downloads the files of all items.",
             f"Omit --item {item}: its files are in DIR/{item}.",
         )
+    if wait and results is not None:
+        results.check(screen)
     with connect(server) as potluck:
         task_id = resolve_task_to_read(potluck, task, screen)
         view = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)

@@ -112,7 +112,7 @@ def map_items(
     rows = read_items(items, reading.format, task.raw["folder"])
     draft = _with_items(draft_task(words, task.of(len(rows)), screen, is_dry_run=dry_run), rows)
     results = output_directory(output, overwrite)
-    if results is not None:
+    if results is not None and not (dry_run or detach):
         results.check(screen)
     collector = _collector(rows, results)
     at_the_end = build_notifier(None if detach else notify)

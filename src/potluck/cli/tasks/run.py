@@ -72,7 +72,7 @@ def run(
     screen = Screen(json, raw)
     draft = draft_task(words, task, screen, is_dry_run=dry_run)
     results = output_directory(output, overwrite)
-    if results is not None:
+    if results is not None and not (dry_run or detach):
         results.check(screen)
     at_the_end = build_notifier(None if detach else notify)
     with (
