@@ -80,6 +80,7 @@ def test_only_allowed_sequences_pass_and_the_cursor_stays_in_its_lines(data: byt
         (b"\x1b[3\n1m", "^[[3\n1m"),
         (b"\x9b2J \xc2\x9b2J \xc2\x9d0;x\xc2\x9c", "M-^[2J M-^[2J M-^]0;xM-^\\"),
         (b"\x00\x05\x0b\x0c\x0e\x7f\xff\xc0", "^@^E^K^L^N^?\ufffd\ufffd"),
+        ("a\u202ecod\u2069 שלום\u200f".encode(), "a<U+202E>cod<U+2069> שלום\u200f"),
         (b"cut \x1b[3", "cut ^[[3"),
         (b"cut \xe2\x82", "cut \ufffdM-^B"),
     ],

@@ -9,7 +9,8 @@ What passes is
   that were written.
 
 Everything else is shown in caret notation: ESC as `^[`, and U+009B, or the byte 0x9B alone, as
-`M-^[`. Hiding the cursor is ignored. The result does not depend on how the bytes are cut.
+`M-^[`; characters that reorder text by their numbers. Hiding the cursor is ignored. The result does
+not depend on how the bytes are cut.
 """
 
 import codecs
@@ -23,7 +24,7 @@ _SPECIAL = re.compile(
     rf"\x1b\[(?P<style>[0-9;:]{{0,{_MOST_PARAMETERS}}})m"
     r"|\x1b\[(?P<number>[0-9]{0,4})(?P<move>[ABCDGK])"
     r"|(?P<cursor>\x1b\[\?25[hl])"
-    r"|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
+    r"|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
 )
 _INCOMPLETE = re.compile(rf"\x1b(?:\[(?:[0-9;:]{{0,{_MOST_PARAMETERS}}}|\?(?:25?)?))?\Z")
 
@@ -120,4 +121,6 @@ def _caret(character: str) -> str:
         return f"M-^{chr(code ^ 0xC0)}"
     if 0xDC80 <= code < 0xDCA0:  # a byte that is not UTF-8
         return _caret(chr(code - 0xDC00))
-    return "\ufffd" if 0xD800 <= code < 0xE000 else character
+    if 0xD800 <= code < 0xE000:
+        return "\ufffd"
+    return f"<U+{code:04X}>" if code >= 0x2000 else character
