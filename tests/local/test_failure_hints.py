@@ -54,7 +54,7 @@ def test_a_missing_file_that_exists_here(directory: Path) -> None:
         return find_hint(EXIT, text)
 
     assert "--file data.csv" in hint("data.csv")
-    assert "--file" in hint(str(directory / "data.csv"))
+    assert "open the file by its name alone" in hint(str(directory / "data.csv"))
     assert hint("other.csv") == ""
     assert hint("../secret.txt") == hint(str(directory.parent / "secret.txt")) == ""
 

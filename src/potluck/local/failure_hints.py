@@ -19,6 +19,7 @@ _NO_NAME: Final = (
     r"|Could not resolve host|NameResolutionError|Network is unreachable"
 )
 _PATH: Final = r"No such file or directory: '([^'\n]{1,300})'"
+_ABSOLUTE_PATH: Final = r"No such file or directory: '(/[^'\n]{1,299})'"
 
 
 # Packages that are installed under another name than they are imported.
@@ -53,9 +54,9 @@ class FailureCause(Struct, frozen=True):
 # The first that fits counts.
 CAUSES: Final = (
     FailureCause(
-        "Run it with --with {0}, or declare it in the script: `# /// script`, `# dependencies ="
+        "Run the script with --with {0}, or declare it there: `# /// script`, `# dependencies ="
         ' ["{0}"]`, `# ///` (the package may have another name); your own modules go with'
-        " --folder.",
+        " --folder. Packages of a --command are its node's, of an --image its own.",
         'Add its package to dependencies=["{0}"] (it may have another name), or send your own'
         " module with folder=….",
         pattern=_MODULE,
@@ -66,6 +67,14 @@ CAUSES: Final = (
         "Tasks have no network unless they ask for it: network=[HOST], through the proxy in"
         " HTTP_PROXY. Files can be sent with file= or folder=, packages named in dependencies=.",
         pattern=_NO_NAME,
+    ),
+    FailureCause(
+        "{0} exists here, but a task sees only what is sent with it: add --file {0}, and let it"
+        " open the file by its name alone.",
+        "It exists here, but a task sees only what is sent with it, in its own directory:"
+        ' file={{"NAME": "{0}"}}, and let it open NAME.',
+        pattern=_ABSOLUTE_PATH,
+        is_of_local_file=True,
     ),
     FailureCause(
         "{0} exists here, but a task sees only what is sent with it: --file {0}, or --folder.",

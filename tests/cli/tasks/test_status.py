@@ -104,7 +104,7 @@ def test_a_failed_task_shows_the_end_of_its_stderr_and_what_to_do(
     (reason_line,) = (line for line in lines if line.startswith("why "))
     assert reason_line.endswith("ModuleNotFoundError: No module named 'yaml'")
     assert (
-        lines[index + 11].startswith("Hint: Run it with --with pyyaml")
+        lines[index + 11].startswith("Hint: Run the script with --with pyyaml")
         and '["pyyaml"]' in lines[index + 11]
     )
     (document,) = shown_of(user, server, task, "--json").lines()
