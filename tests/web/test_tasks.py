@@ -97,9 +97,11 @@ def test_options_of_the_table_reach_the_task_and_mistakes_stand_at_their_fields(
     earlier = api.get(f"/v1/tasks/{task_id}/request")
     assert earlier["request"]["spec"]["environment"] == {"SEED": "42", "MODE": "a b"}
     assert (earlier["request"]["max_attempts"], earlier["secret_count"]) == (3, 1)
+    assert earlier["request"]["delay_seconds"] == 3600
     assert earlier["request"]["requirements"]["memory_bytes"] == 64 * 2**20
     page.get_by_role("link", name="Again, with changes").click()
     expect(page.get_by_label("Attempts", exact=True)).to_have_value("3")
+    expect(page.get_by_label("Delay", exact=True)).to_have_value("1h")
     expect(page.get_by_label("Env", exact=True)).to_have_value("SEED=42\nMODE=a b")
     api.post(f"/v1/tasks/{task_id}/cancel", {})
 

@@ -1,7 +1,7 @@
 -- name: ended
 -- What remains of a task, to submit it again. Of an array, items that were never granted, that were
 -- given back at its end, or that failed permanently are not done.
-SELECT name, state, sealed_spec, requirements, limits, priority, max_attempts, expected_seconds,
+SELECT name, state, sealed_spec, requirements, limits, priority, max_attempts, delay_seconds, expected_seconds,
     extract(epoch FROM start_before - created_at)::double precision AS start_within_seconds,
     items, allow_failures, items_succeeded, items_failed, items_seconds, secret_count, finished_at, is_stream,
     CASE WHEN items IS NOT NULL THEN pending + cancelled + coalesce((

@@ -2,13 +2,13 @@
 WITH entered AS (
     INSERT INTO tasks
         (id, account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,
-        start_before, not_before, expected_seconds, after_ids, waits_for, items, allow_failures,
+        start_before, not_before, delay_seconds, expected_seconds, after_ids, waits_for, items, allow_failures,
         pending, idempotency_key, request_hash, sealed_secrets, secret_count, retry_of,
         items_succeeded, items_seconds, traceparent)
     VALUES (:task.id, :task.account_id, :name, :kind, :sealed_spec, :request.requirements,
         :request.limits, :request.priority, :request.max_attempts, now() + :start_within::interval,
-        now() + :delay::interval, :request.expected_seconds, :request.after, :waits_for,
-        :request.items, :request.allow_failures, :pending, :task.idempotency_key,
+        now() + :delay::interval, :request.delay_seconds, :request.expected_seconds,
+        :request.after, :waits_for, :request.items, :request.allow_failures, :pending, :task.idempotency_key,
         :task.request_hash, :sealed_secrets, :secret_count, :retry_of,
         :carried_over.items_succeeded, :carried_over.items_seconds, :task.traceparent)
     -- A repeated key is the same submission; the caller compares the hash.

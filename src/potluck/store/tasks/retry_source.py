@@ -55,6 +55,7 @@ def _request(row: Any, spec: bytes) -> TaskRequest:
         priority=row["priority"],
         max_attempts=row["max_attempts"],
         start_within_seconds=row["start_within_seconds"],
+        delay_seconds=row["delay_seconds"],
         expected_seconds=row["expected_seconds"],
         items=row["items"],
         allow_failures=row["allow_failures"],

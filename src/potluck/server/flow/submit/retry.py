@@ -105,6 +105,7 @@ def retry_request(task_id: TaskId, source: RetrySource, request: RetryTask) -> T
         )
     return replace(
         source.request,
+        delay_seconds=None,
         secrets=request.secrets,
         trust=request.trust,
         secrets_to_strangers=request.secrets_to_strangers,
