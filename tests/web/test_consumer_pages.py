@@ -132,7 +132,7 @@ def test_credit_is_shown_by_task_and_as_movements_in_words(
         )
         assert response.status == 204
     dashboard.open("/account")
-    expect(page.get_by_role("row", name="Grants and payouts 4.000000")).to_be_visible()
+    expect(page.get_by_role("row", name="Without a task 4.000000")).to_be_visible()
     dashboard.press("Every movement")
     expect(page.get_by_role("cell", name="Granted by an admin")).to_be_visible()
     expect(page.get_by_role("row", name="Taken back by an admin")).to_contain_text("−1.000000")

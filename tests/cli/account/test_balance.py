@@ -29,7 +29,7 @@ SUMMARY = LedgerSummary(
 BY_TASK = [
     LedgerLine(0, 750_000, 0, None, TASK, "train\x1b[2J.py"),
     LedgerLine(0, 0, 500_000, None, TASK),
-    LedgerLine(10_000_000, 0, 0),
+    LedgerLine(10_000_000, 0, 0, deposited_micro=3_000_000, set_aside_micro=400_000),
 ]
 ATTEMPT = AttemptId("attempt_01jd0000000000000000000abc")
 ENTRIES = [
@@ -66,10 +66,15 @@ def test_balance_days_and_movements(user: CommandLine, server: FakeServer) -> No
 
 
 def test_a_line_for_each_task(user: CommandLine, server: FakeServer) -> None:
-    plays(server, replace(SUMMARY, lines=BY_TASK), [])
+    in_all = replace(SUMMARY, lines=BY_TASK, deposited_micro=3_000_000, set_aside_micro=400_000)
+    paid = LedgerEntry(6, AT, EntryKind.PAYOUT, 0, 0, claimable_micro=-400_000)
+    plays(server, in_all, [paid])
     output = user.run("balance", "--by", "task").stdout.decode()
     assert "train�[2J.py (00000abc)   0.75" in output, "a terminal obeys nothing of it"
-    assert "00000abc on my machines" in output and "credit from an admin" in output
+    assert "00000abc on my machines" in output
+    assert "10 granted, 3 deposited, 0.4 set aside for payouts" in output
+    assert "no task" in output and "10          3        0.4" in output
+    assert "paid out: 0.4 credits" in output
     assert any("by=task" in request.path for request in server.requests)
 
 

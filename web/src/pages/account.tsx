@@ -152,7 +152,7 @@ function Totals({ by }: { by: "task" | "day" }) {
   return (
     <>
       <p className="mb-3 text-sm text-soft">
-        In the last 30 days: <Credits micro={data.granted_micro} /> granted, <Credits micro={data.spent_micro} /> spent, <Credits micro={data.earned_micro} /> earned.
+        In the last 30 days: <Credits micro={data.granted_micro} /> granted, <Credits micro={data.spent_micro} /> spent, <Credits micro={data.earned_micro} /> earned{data.deposited_micro > 0n && <>, <Credits micro={data.deposited_micro} /> deposited</>}{data.set_aside_micro > 0n && <>, <Credits micro={data.set_aside_micro} /> set aside for payouts</>}.
       </p>
       <Scroller label="Credit">
         <table className={TABLE}>
@@ -175,7 +175,7 @@ function Totals({ by }: { by: "task" | "day" }) {
 
 function LineName({ line }: { line: Schemas["LedgerLine"] }) {
   if (line.day !== null) return <>{formatDay(line.day)}</>;
-  if (line.task_id === null) return <>Grants and payouts</>;
+  if (line.task_id === null) return <>Without a task</>;
   if (line.task_name === null) return <span className="text-soft">a task of another account, on your machine</span>;
   return <Link className="hover:text-accent" to="/tasks/$taskId" params={{ taskId: line.task_id }}>{line.task_name}</Link>;
 }

@@ -25,7 +25,7 @@ _KIND_TEXTS = {
     EntryKind.REVERSAL: ("returned for lost work of", Tone.FAINT),
     EntryKind.FEE: ("fee of the operator for", Tone.WAITING),
     EntryKind.EPOCH: ("set aside for a payout", Tone.FAINT),
-    EntryKind.PAYOUT: ("paid outside the pool", Tone.GOOD),
+    EntryKind.PAYOUT: ("paid out", Tone.GOOD),
     EntryKind.DEPOSIT: ("deposited in the contract", Tone.GOOD),
 }
 
@@ -81,6 +81,8 @@ def _show_balance(pane: Pane, summary: LedgerSummary) -> None:
             (summary.spent_micro, "spent"),
             (summary.earned_micro, "earned"),
             (summary.granted_micro, "granted"),
+            (summary.deposited_micro, "deposited"),
+            (summary.set_aside_micro, "set aside for payouts"),
         )
         if micro
     ]
@@ -92,28 +94,38 @@ def _show_balance(pane: Pane, summary: LedgerSummary) -> None:
 
 
 def _show_lines(pane: Pane, summary: LedgerSummary, by: LineBy) -> None:
+    amounts = {
+        "SPENT": ([line.spent_micro for line in summary.lines], Tone.WAITING),
+        "EARNED": ([line.earned_micro for line in summary.lines], Tone.GOOD),
+        "GRANTED": ([line.granted_micro for line in summary.lines], Tone.GOOD),
+    }
+    if summary.deposited_micro:
+        amounts["DEPOSITED"] = ([line.deposited_micro for line in summary.lines], Tone.GOOD)
+    if summary.set_aside_micro:
+        amounts["SET ASIDE"] = ([line.set_aside_micro for line in summary.lines], Tone.FAINT)
     columns = [
         TableColumn("DAY" if by is LineBy.DAY else "TASK", shrinks=by is LineBy.TASK),
-        *(TableColumn(title, is_number=True) for title in ("SPENT", "EARNED", "GRANTED")),
+        *(TableColumn(title, is_number=True) for title in amounts),
     ]
     pane.line()
-    show_table(pane, columns, [_line_cells(line) for line in summary.lines])
-
-
-def _line_cells(line: LedgerLine) -> list[Cell]:
-    return [
-        Cell(_line_title(line), Tone.STRONG),
-        _amount(line.spent_micro, Tone.WAITING),
-        _amount(line.earned_micro, Tone.GOOD),
-        _amount(line.granted_micro, Tone.GOOD),
-    ]
+    show_table(
+        pane,
+        columns,
+        [
+            [
+                Cell(_line_title(line), Tone.STRONG),
+                *(_amount(column[place], tone) for column, tone in amounts.values()),
+            ]
+            for place, line in enumerate(summary.lines)
+        ],
+    )
 
 
 def _line_title(line: LedgerLine) -> str:
     if line.day is not None:
         return line.day.isoformat()
     if line.task_id is None:
-        return "credit from an admin"
+        return "no task"
     if line.task_name is None:
         return f"{short_id(line.task_id)} on my machines"
     return f"{printable(line.task_name)} ({short_id(line.task_id)})"
@@ -138,6 +150,8 @@ def _entry_cells(entry: LedgerEntry) -> list[Cell]:
     words, tone = _KIND_TEXTS[entry.kind]
     if entry.kind is EntryKind.GRANT and entry.available_micro < 0:
         words, tone = "taken back by an admin", Tone.WAITING
+    if entry.kind is EntryKind.PAYOUT:
+        words = f"{words}: {show_amount(-entry.claimable_micro)}"
     what = f"{words} {_purpose(entry)}".rstrip()
     return [
         Cell(f"{entry.at.astimezone():%Y-%m-%d %H:%M}"),

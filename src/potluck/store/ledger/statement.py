@@ -79,6 +79,8 @@ async def summary(
         total["earned_micro"],
         [_line(row) for row in rows],
         await connection.fetchval(*_sql.is_free()),
+        total["deposited_micro"],
+        total["set_aside_micro"],
     )
 
 
@@ -108,4 +110,6 @@ def _line(row: Mapping[str, Any]) -> LedgerLine:
         row["day"],
         row["task_id"],
         row["task_name"],
+        row["deposited_micro"],
+        row["set_aside_micro"],
     )

@@ -46,6 +46,10 @@ FROM (
     SELECT line.day, line.task_id,
         coalesce(sum(amount_micro) FILTER (WHERE ledger_entries.kind = 'grant'), 0)::bigint
             AS granted_micro,
+        coalesce(sum(amount_micro) FILTER (WHERE ledger_entries.kind = 'deposit'), 0)::bigint
+            AS deposited_micro,
+        coalesce(-sum(amount_micro) FILTER (WHERE ledger_entries.kind = 'epoch'
+            AND purse = 'available'), 0)::bigint AS set_aside_micro,
         coalesce(-sum(amount_micro) FILTER (WHERE ledger_entries.kind = 'charge'
             OR ledger_entries.kind = 'reversal' AND purse = 'available'), 0)::bigint AS spent_micro,
         coalesce(sum(amount_micro) FILTER (WHERE ledger_entries.kind IN ('reward', 'fee')
@@ -59,7 +63,7 @@ FROM (
             CASE WHEN NOT :by_day THEN attempts.task_id END AS task_id
     ) AS line
     WHERE ledger_entries.account_id = :account_id
-        AND ledger_entries.kind IN ('grant', 'charge', 'reward', 'reversal', 'fee')
+        AND ledger_entries.kind IN ('grant', 'deposit', 'charge', 'reward', 'reversal', 'fee', 'epoch')
         AND ledger_entries.created_at >= :since AND ledger_entries.created_at < :until
     GROUP BY GROUPING SETS ((line.day, line.task_id), ())
 ) AS sums

@@ -43,7 +43,7 @@ class LineBy(StrEnum):
 
 
 class LedgerLine(Struct, frozen=True):
-    """Totals of a day (UTC) or of a task; grants belong to no task."""
+    """Totals of a day (UTC) or of a task; grants, deposits and epochs belong to no task."""
 
     granted_micro: int
     spent_micro: int
@@ -51,6 +51,8 @@ class LedgerLine(Struct, frozen=True):
     day: date | None = None
     task_id: TaskId | None = None
     task_name: str | None = None  # only of the account's own task
+    deposited_micro: int = 0  # in the contract
+    set_aside_micro: int = 0  # of the earnings, for a payout
 
 
 class LedgerSummary(Struct, frozen=True):
@@ -68,3 +70,5 @@ class LedgerSummary(Struct, frozen=True):
     earned_micro: int
     lines: list[LedgerLine]
     is_free: bool  # no device in the pool costs credit
+    deposited_micro: int = 0
+    set_aside_micro: int = 0

@@ -1,6 +1,7 @@
 """Deposits are credited once, after enough confirmations, and never taken back by themselves."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from potluck.server.flow.payout.administration import resume_chain
 from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.store.identity import accounts
+from potluck.store.ledger import statement
 from potluck.store.scheduler import leader
+from potluck.wire.money.ledger import LineBy
 from tests.server.flow.payout.payout_pool import CONFIRMATIONS, CREDIT, PayingPool
 from tests.wallets import Wallet
 
@@ -48,6 +51,14 @@ async def test_a_deposit_is_credited_once(paying: PayingPool) -> None:
     await paying.round(2)
     assert await available(paying) == 3 * CREDIT
     await paying.check_totals()
+    now = datetime.now(UTC)
+    async with paying.pool.services.database.transaction() as connection:
+        shown = await statement.summary(
+            connection, paying.pool.alice, now - timedelta(1), now + timedelta(1), LineBy.TASK
+        )
+    assert (shown.deposited_micro, [line.deposited_micro for line in shown.lines]) == (
+        *(3 * CREDIT, [3 * CREDIT]),
+    )
 
 
 async def test_a_deposit_in_another_block_is_the_same_one(paying: PayingPool) -> None:

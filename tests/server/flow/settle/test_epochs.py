@@ -15,9 +15,10 @@ from potluck.server.flow.settle import epochs as closing
 from potluck.server.flow.settle.epochs import close_epoch
 from potluck.server.services import Services
 from potluck.store.database import Connection
-from potluck.store.ledger import epochs, ledger
+from potluck.store.ledger import epochs, ledger, statement
 from potluck.store.ledger.epochs import Epoch
 from potluck.store.scheduler import leader
+from potluck.wire.money.ledger import LineBy
 from tests.server.flow.pool import Pool
 from tests.server.flow.settle.reward_epochs import (
     CREDIT,
@@ -33,6 +34,7 @@ from tests.server.flow.settle.reward_epochs import (
 pytestmark = pytest.mark.every_postgres
 
 DAY = timedelta(days=1)
+NOW_AND_THEN = (datetime.now(UTC) - DAY, datetime.now(UTC) + DAY)
 
 
 async def read(pool: Pool, number: int) -> tuple[Epoch, list[EpochReward]]:
@@ -58,6 +60,11 @@ async def test_rewards_for_a_payout_are_set_aside_when_the_epoch_is_closed(pool:
     )
     bob = await standing(pool, pool.bob)
     assert (bob.available_micro, bob.claimable_micro, bob.epoch_earned_micro) == (0, 9 * CREDIT, 0)
+    async with pool.services.database.transaction() as connection:
+        shown = await statement.summary(connection, pool.bob, *NOW_AND_THEN, LineBy.DAY)
+    assert (shown.earned_micro, shown.set_aside_micro, shown.available_micro) == (
+        *(9 * CREDIT, 9 * CREDIT, 0),
+    )
 
 
 async def test_rewards_stay_credits_by_default(pool: Pool) -> None:
