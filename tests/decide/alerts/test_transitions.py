@@ -48,6 +48,17 @@ def test_an_alert_fires_once_after_its_duration() -> None:
     assert history.alerts[1].began_at == NOW and history.alerts[1].fired_at == after(300)
 
 
+def test_the_detail_is_of_the_last_time() -> None:
+    """A repeated message says how long it has lasted, and so does the one about its end."""
+    history = History(NodeLost=300)
+    for seconds, state in ((0, "pending"), (200, "pending"), (300, "firing"), (900, "firing")):
+        history.step(seconds, replace(NODE, detail=f"attic is silent for {seconds} s."))
+        assert history.alerts[1].detail == f"attic is silent for {seconds} s."
+        assert history.alerts[1].state == state
+    assert history.step(910) == [AlertState.RESOLVED]
+    assert history.alerts[1].detail == "attic is silent for 900 s."
+
+
 def test_without_a_duration_it_fires_at_once() -> None:
     assert History(NodeLost=0).step(0, NODE) == [AlertState.FIRING]
 

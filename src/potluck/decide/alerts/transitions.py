@@ -15,7 +15,7 @@ class Alert(Struct, frozen=True):
     name: AlertName
     subject: str
     state: AlertState
-    detail: str  # a sentence, from when it began or fired
+    detail: str  # a sentence, as the condition was last seen
     began_at: datetime  # when its condition was first seen
     fired_at: datetime | None = None
     resolved_at: datetime | None = None
@@ -28,12 +28,8 @@ class Alert(Struct, frozen=True):
 
 class AlertStep(Struct, frozen=True):
     changed: tuple[Alert, ...]  # to store
+    turned: tuple[Alert, ...]  # of these: those that have just fired or been resolved
     dropped: tuple[Alert, ...]  # pending ones whose condition has ended
-
-    @property
-    def turned(self) -> tuple[Alert, ...]:
-        """Those that have just fired or been resolved."""
-        return tuple(alert for alert in self.changed if alert.state is not AlertState.PENDING)
 
 
 def hold_seconds(name: AlertName, overrides: Mapping[AlertName, float]) -> float:
@@ -62,8 +58,11 @@ def advance(
         for alert in gone
         if alert.state is AlertState.FIRING
     ]
+    fired = [
+        alert for alert in changed if alert.state is AlertState.FIRING and alert.fired_at == now
+    ]
     dropped = [alert for alert in gone if alert.state is AlertState.PENDING]
-    return AlertStep((*changed, *resolved), tuple(dropped))
+    return AlertStep((*changed, *resolved), (*fired, *resolved), tuple(dropped))
 
 
 def _seen(
@@ -82,4 +81,5 @@ def _seen(
         )
     if alert.state is AlertState.PENDING and now - alert.began_at >= hold:
         return replace(alert, state=AlertState.FIRING, fired_at=now, detail=condition.detail)
-    return alert if alert.id is None else None
+    is_same = alert.id is not None and alert.detail == condition.detail
+    return None if is_same else replace(alert, detail=condition.detail)
