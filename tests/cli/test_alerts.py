@@ -79,7 +79,9 @@ def test_a_silence_is_of_an_alert_and_a_node_for_a_while(
         "comment": "a new power supply",
     }
     assert user.run("admin", "alerts", "silence", "NodeEaten").status == 64
-    assert user.run("admin", "alerts", "silence", "--for", "soon").status == 64
+    for wrong in (("--for", "soon"), ("--for", "367d"), ("--node", NODE, "--subject", "a:1")):
+        refused = user.run("admin", "alerts", "silence", "NodeLost", *wrong)
+        assert refused.status == 64 and wrong[0] in refused.stderr
     server.plays(f"/v1/alerts/silences/{SILENCE.id}", Scene(204))
     (document,) = user.run("admin", "alerts", "unsilence", SILENCE.id, "--json").lines()
     assert document == {"silence_id": SILENCE.id, "ended": True}

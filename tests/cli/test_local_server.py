@@ -30,13 +30,26 @@ def test_without_a_server_nothing_is_created(
     assert not {"wrong", "backups", "bundle.tar.gz"} & {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_support_bundle_is_of_the_server_that_runs_there(tmp_path: Path) -> None:
+WRONG = {
+    "support-bundle --log nothing.log": "'nothing.log' does not exist",
+    "support-bundle -o bundle.tar.gz": "bundle.tar.gz cannot be read or written: File exists."
+    " Choose another name.",
+}
+
+
+def test_a_support_bundle_is_of_the_server_that_runs_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its port, its settings and its PostgreSQL were named to the server alone."""
     potluck, path = CommandLine(tmp_path / "config"), tmp_path / "bundle.tar.gz"
     with ServerProcess(tmp_path / "pool", POTLUCK_LEASE_SECONDS="77") as server:
         (document,) = potluck.run(
             *("admin", "support-bundle", "--data-dir", tmp_path / "pool", "-o", path, "--json")
         ).lines()
+        monkeypatch.chdir(tmp_path)
+        for wrong, message in WRONG.items():
+            refused = potluck.run("admin", *wrong.split(), "--data-dir", "pool")
+            assert refused.status != 0 and message in " ".join(refused.stderr.split())
     assert set(document["failures"]) == {"database.json"}, "only that needs a secret"
     with tarfile.open(path) as archive:
         members = {member.name.partition("/")[2]: member for member in archive.getmembers()}

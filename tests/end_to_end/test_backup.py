@@ -193,6 +193,9 @@ def test_a_killed_backup_leaves_the_last_good_one(
     ):
         environment = {"POTLUCK_DATABASE_URL": url}
         uploaded(server, 20)
+        inside = tmp_path / "one" / "server" / "blobs" / "objects" / "mine"
+        refused = admin("backup", inside, *command[2:], **environment)
+        assert "data directory" in refused["error"]["detail"] and not inside.exists()
         good = admin(*command, **environment)["name"]
         for point in points:
             uploaded(server, 20)

@@ -8,12 +8,18 @@ import typer
 from potluck.cli.admin.change import find_node
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.prompt import confirm
-from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.model.alert import AlertName, AlertState
-from potluck.model.error import Conflict
+from potluck.model.error import Conflict, InvalidInput
 from potluck.model.units import parse_seconds, show_ahead, show_seconds, show_since
-from potluck.wire.alerts import AlertTestResult, AlertView, NewSilence, SilenceView
+from potluck.wire.alerts import (
+    LONGEST_SILENCE_SECONDS,
+    AlertTestResult,
+    AlertView,
+    NewSilence,
+    SilenceView,
+)
 
 _TONES = {
     AlertState.PENDING: Tone.FAINT,
@@ -98,7 +104,12 @@ def silence(
     json: JsonOption = False,
 ) -> None:
     """Send no messages about an alert for a while, for one node or for all."""
+    if node is not None and subject is not None:
+        raise InvalidInput("--node and --subject exclude each other.", "Choose one of them.")
     screen, seconds = Screen(json), parse_seconds(lasting, "--for")
+    if seconds > LONGEST_SILENCE_SECONDS:
+        longest = show_seconds(LONGEST_SILENCE_SECONDS)
+        raise InvalidInput(f"--for {printable(lasting)} is longer than {longest}.", "Shorten it.")
     is_everything = name is None and node is None and subject is None
     question = f"No alerts will be sent for {show_seconds(seconds)}. Continue?"
     if is_everything and not yes and not confirm(question, "--yes"):

@@ -65,6 +65,11 @@ def backup(
     """Back up the database and the files, even while the server runs."""
     screen = Screen(json)
     settings = read_settings_of_existing(options)
+    if path.resolve().is_relative_to(settings.data_directory.resolve()):
+        raise InvalidInput(
+            f"{path} is in the server's data directory, which is what is backed up.",
+            "Name a place outside of it, best on another disk.",
+        )
     secret = new_secret(encrypt, key_file)
     place = _place(path, secret, keep)
     from potluck.server.backup.run import BackupOptions

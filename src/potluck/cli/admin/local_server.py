@@ -60,8 +60,9 @@ def run_locally(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
     except OSError as error:
-        name = f" {error.filename}" if error.filename else ""
         raise OutputLost(
-            f"A file{name} cannot be read or written: {error.strerror}.",
-            "Check the permissions and the free space.",
+            f"{error.filename or 'A file'} cannot be read or written: {error.strerror}.",
+            "Choose another name."
+            if isinstance(error, FileExistsError)
+            else "Check the permissions and the free space.",
         ) from error

@@ -30,6 +30,8 @@ def support_bundle(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
+            exists=True,
+            dir_okay=False,
             help="A log of the server; repeatable. The logs of `potluck up` and of the embedded"
             " PostgreSQL are found.",
         ),
