@@ -71,6 +71,25 @@ def test_each_page_continues_after_the_previous_one(ann: Api) -> None:
     assert task_ids == [task["id"] for task in listed(ann)]
 
 
+def test_a_page_of_large_tasks_is_shorter_than_its_limit(server: ServerProcess) -> None:
+    """A page of 500 was 14 MB, which took the event loop 145 ms."""
+    cat = server.client(server.sign_in(Wallet("cat lists")))
+    needs = {
+        "owners": [f"0x{number:040x}" for number in range(100)],
+        "labels": [f"{number}={'a' * 190}" for number in range(32)],
+    }
+    task = {**TASK, "requirements": needs, "limits": {"keep": ["b" * 190] * 16}}
+    for _ in range(2):
+        submitted = cat.post(routes.SUBMIT_TASKS.path, {"tasks": [task] * 60})
+        assert all(answer["task_id"] for answer in submitted["tasks"])
+    first = cat.get(f"{routes.LIST_TASKS.path}?limit=500")
+    assert 60 < len(first["tasks"]) < 120
+    assert first["next_cursor"] == first["tasks"][-1]["id"]
+    second = cat.get(f"{routes.LIST_TASKS.path}?limit=500&cursor={first['next_cursor']}")
+    ids = [task["id"] for page in (first, second) for task in page["tasks"]]
+    assert (len(set(ids)), second["next_cursor"]) == (120, None)
+
+
 def test_lists_have_only_own_objects(server: ServerProcess, ann: Api) -> None:
     bob = server.client(server.sign_in(Wallet("bob lists")))
     newest = listed(ann)[0]["id"]

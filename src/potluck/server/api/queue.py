@@ -71,15 +71,18 @@ async def list_tasks(
     until: Until = None,
     limit: Limit = 50,
 ) -> TaskPage:
-    """Lists your tasks, newest first, filtered by state, name, kind and submission time."""
+    """Lists your tasks, newest first, filtered by state, name, kind and submission time. A page may
+    have fewer than `limit`: the last one has no `next_cursor`."""
     filters = _filter(states, task_name, find, task_kind, since, until)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
     async with services.database.statement() as connection:
         page = await task_list.page(connection, request.user.id, filters, before, limit)
-        found = await tasks.views(connection, services.vault, page.ids, request.user.id)
+        found, last_id = await tasks.page_of_views(
+            connection, services.vault, page.ids, request.user.id
+        )
     views = await task_stream.to_task_views(services, request.user.id, found)
-    return TaskPage(views, page.next_id)
+    return TaskPage(views, last_id or page.next_id)
 
 
 @AREA.operation(

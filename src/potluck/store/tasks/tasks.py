@@ -8,6 +8,7 @@ import hashlib
 import hmac
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
@@ -34,6 +35,8 @@ SECRETS = ("tasks", "sealed_secrets")
 # Attempts in the view of a task, and in a page of views; each has at least two.
 _NEWEST_ATTEMPTS = 20
 _PAGE_ATTEMPTS = 1_000
+# Of requirements and limits in a page: the largest tasks have 25 KiB, ordinary ones less than one.
+_PAGE_CHARACTERS = 1_048_576
 
 
 class Origin(Struct, frozen=True):
@@ -178,6 +181,19 @@ async def views(
     """Those of the tasks that are the account's, newest first."""
     rows = await connection.fetch(*_sql.views(task_ids=task_ids, account_id=account_id))
     return await _views(connection, vault, rows)
+
+
+async def page_of_views(
+    connection: Connection, vault: Vault, task_ids: list[TaskId], account_id: AccountId
+) -> tuple[list[TaskRecord], TaskId | None]:
+    """As `views`, but the newest of them if together they are large: then with the last one's id,
+    after which the next page begins."""
+    rows = await connection.fetch(*_sql.views(task_ids=task_ids, account_id=account_id))
+    sizes = accumulate(len(row["requirements"]) + len(row["limits"]) for row in rows)
+    count = sum(size <= _PAGE_CHARACTERS for size in sizes)
+    shown = rows[: max(1, count)]
+    last_id = TaskId(shown[-1]["id"]) if len(shown) < len(rows) else None
+    return await _views(connection, vault, shown), last_id
 
 
 async def failed_on(
