@@ -195,7 +195,7 @@ def test_by_commands(paying: Paying, tmp_path: Path) -> None:
     )
     assert b"No account is due a payout." in admin.run("admin", "payouts").stdout
     text = owner.run("rewards", "--each").stdout.decode()
-    assert "paid outside" in text and "worked, 0 attempts" in text
+    assert "by the operator" in text and "worked, 0 attempts" in text
 
     statement = tmp_path / "statement.json"
     statement.write_bytes(owner.run("rewards", "statement", str(EPOCH)).stdout)

@@ -37,11 +37,11 @@ def claim(
     screen = Screen(json)
     with connect(server) as potluck:
         proof = potluck.rewards.claim_proof()
+        _check_unclaimed(proof, int(proof.claimed_units))
         if dry_run:
             facts = {"root": proof.root, "cumulative_units": proof.cumulative_units}
             show_calls(screen, proof.chain_id, [("claim", claim_of(proof))], **facts)
             return
-        _check_unclaimed(proof, int(proof.claimed_units))
         rpc = open_rpc(rpc_url, proof.chain_id)
         key = load_wallet(potluck.url, key_file).reveal_key()
         from potluck.chain.rewards_contract import RewardsContract

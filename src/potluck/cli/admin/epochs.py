@@ -7,7 +7,7 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.provider.statements import CsvOption, EpochArgument, print_statement
-from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.payout import RootState
 from potluck.model.units import show_credits
@@ -42,6 +42,13 @@ def list_epochs(
             columns,
             [_root_cells(epoch.number, root) for epoch in epochs for root in epoch.roots],
         )
+    for epoch in epochs:
+        for root in epoch.roots:
+            if root.waits_because:
+                screen.err.prose(
+                    f"The root of epoch {epoch.number} waits: {printable(root.waits_because)}.",
+                    Tone.WAITING,
+                )
     if any(root.is_partial for epoch in epochs for root in epoch.roots):
         screen.err.prose(
             "A part: the root is full, and the rewards of other accounts are in the next one.",

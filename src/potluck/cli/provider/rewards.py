@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_list, show_table
 from potluck.model.credit import RewardsTo
+from potluck.model.error import NotFound, Unavailable
 from potluck.model.units import parse_moment, show_amount, show_count, show_credits, show_seconds
 from potluck.wire.money.rewards import (
     Contribution,
@@ -22,6 +23,9 @@ from potluck.wire.money.rewards import (
     PayoutView,
     Rewards,
 )
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
 
 LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="How many of the newest.")]
 
@@ -46,10 +50,11 @@ def show_rewards(
     first = parse_moment(since, "--since", datetime.now(UTC)).astimezone(UTC).date()
     with owner_client(screen, server) as potluck:
         report = potluck.rewards.get(first)
+        claimable_text = "" if json else _claimable_text(potluck, report)
     if json:
         screen.emit(report)
         return
-    _show_waterfall(screen.out, report)
+    _show_waterfall(screen.out, report, claimable_text)
     screen.out.line()
     _show_contribution(screen.out, report, each)
 
@@ -104,7 +109,29 @@ def _show_payouts(pane: Pane, payouts: Sequence[PayoutView]) -> None:
     show_table(pane, columns, [_payout_cells(payout) for payout in payouts])
 
 
-def _show_waterfall(pane: Pane, report: Rewards) -> None:
+def _claimable_text(potluck: "Potluck", report: Rewards) -> str:
+    """How it leaves the pool: by the contract, if there is one."""
+    by_hand = "set aside for a payout"
+    if not report.claimable_micro:
+        return by_hand
+    try:
+        contract = potluck.rewards.contract()
+    except (NotFound, Unavailable):
+        return by_hand
+    if not contract.has_payouts:
+        return by_hand
+    if contract.stopped_because is not None:
+        return "payouts have stopped: the pool's operator has to look"
+    try:
+        ready_micro = potluck.rewards.claim_proof().claimable_micro
+    except NotFound:
+        ready_micro = 0
+    if ready_micro:
+        return f"`potluck claim` gets {show_credits(ready_micro)} of it now"
+    return "for `potluck claim`, once the contract has accepted its root"
+
+
+def _show_waterfall(pane: Pane, report: Rewards, claimable_text: str) -> None:
     net_micro = report.earned_micro - report.fee_micro
     set_aside = report.claimable_micro + report.paid_micro
     steps = [
@@ -116,8 +143,8 @@ def _show_waterfall(pane: Pane, report: Rewards) -> None:
             "stayed credits, or were spent",
         ),
         ("- in epoch", report.in_epoch_micro, _epoch_text(report)),
-        ("- claimable", report.claimable_micro, "set aside for a payout"),
-        ("= paid", report.paid_micro, "paid outside the pool"),
+        ("- claimable", report.claimable_micro, claimable_text),
+        ("= paid", report.paid_micro, "by the operator, or by the contract"),
     ]
     columns = [TableColumn("REWARDS"), _number("CREDITS"), TableColumn("", shrinks=True)]
     rows = [

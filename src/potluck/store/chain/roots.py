@@ -48,6 +48,7 @@ class RootOfEpoch(Struct, frozen=True):
     kind: TransactionKind | None  # of its last transaction
     transaction_state: TransactionState | None
     transaction_hash: bytes | None
+    waits_because: str | None  # None if nothing is in the way, or it is accepted
 
 
 async def get(connection: Connection, key: ContractKey, number: int) -> StoredRoot:
@@ -167,4 +168,5 @@ def _root_of_epoch(row: Mapping[str, Any]) -> RootOfEpoch:
         None if kind is None else TransactionKind(kind),
         None if state is None else TransactionState(state),
         row["transaction_hash"],
+        row["waits_because"],
     )

@@ -19,8 +19,10 @@ ORDER BY number DESC LIMIT 1
 
 -- name: page
 SELECT chain_roots.*, transactions.kind, transactions.state AS transaction_state,
-    transactions.hash AS transaction_hash
-FROM chain_roots LEFT JOIN LATERAL (
+    transactions.hash AS transaction_hash,
+    CASE WHEN chain_roots.state <> 'accepted' THEN coalesce(halted_because, waits_because) END
+        AS waits_because
+FROM chain_roots JOIN chain_contracts USING (chain_id, contract) LEFT JOIN LATERAL (
     SELECT kind, state, coalesce(chain_transactions.hash, versions.hash) AS hash
     FROM chain_transactions LEFT JOIN chain_transaction_versions AS versions
         ON versions.transaction_id = chain_transactions.id

@@ -73,3 +73,4 @@ class EpochRoot(Struct, frozen=True):
     transaction_state: TransactionState | None = None
     transaction_hash: str | None = None
     is_partial: bool = False  # it is full: the rewards of other accounts are in the next root
+    waits_because: str | None = None  # None if nothing is in the way, or it is accepted

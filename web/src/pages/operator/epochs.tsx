@@ -42,7 +42,7 @@ export function EpochsPage() {
                       <td className="num"><Credits micro={epoch.earned_micro} /></td>
                       <td className="num"><Credits micro={epoch.fee_micro} /></td>
                       <td className="num"><Credits micro={epoch.amount_micro} /></td>
-                      <td>{epoch.roots.length === 0 ? "–" : epoch.roots.map((root) => <span key={root.root} className="block"><Address address={root.root} /> {root.state}{root.is_partial && " (a part: the next root has the other accounts)"}{root.transaction_state && `, ${spell(root.transaction_state)}`}</span>)}</td>
+                      <td>{epoch.roots.length === 0 ? "–" : epoch.roots.map((root) => <span key={root.root} className="block"><Address address={root.root} /> {root.state}{root.is_partial && " (a part: the next root has the other accounts)"}{root.transaction_state && `, ${spell(root.transaction_state)}`}{root.waits_because && `, waits: ${root.waits_because}`}</span>)}</td>
                       <td className="text-right">{epoch.closed_at && <Button weight="quiet" className="-my-1.5" onClick={() => { setStatement(epoch.number); }}>Statement</Button>}</td>
                     </tr>
                   ))}

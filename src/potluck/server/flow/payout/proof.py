@@ -23,8 +23,8 @@ def no_contract() -> NotFound:
 def no_claim() -> NotFound:
     return NotFound(
         "There is nothing to claim for your wallet yet.",
-        "Choose `potluck rewards payout on`. Rewards can be claimed when their epoch is closed"
-        " and the delay of the contract has passed.",
+        "`potluck rewards` shows where your rewards are. They can be claimed when a root with them"
+        " is accepted, after the contract's delay, if `potluck rewards payout on` was chosen.",
     )
 
 
@@ -87,6 +87,7 @@ def show_root(carried: RootOfEpoch) -> EpochRoot:
         carried.transaction_state,
         None if sent is None else f"0x{sent.hex()}",
         carried.root.is_partial,
+        carried.waits_because,
     )
 
 
