@@ -1,9 +1,13 @@
 """A refusal of a wrong value speaks to people: no types of Python, no patterns."""
 
+from collections.abc import Mapping
+from typing import Annotated
+
 import msgspec
 import pytest
 
 from potluck.local.settings import read_values
+from potluck.model.alert import AlertName
 from potluck.model.decode_errors import plain_message
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.task import TaskRequest
@@ -42,11 +46,22 @@ def test_bodies_are_refused_in_plain_words(body: str, sentence: str) -> None:
 
 class Wanted(msgspec.Struct):
     most: int | None = None
+    seconds: Mapping[AlertName, Annotated[float, msgspec.Meta(ge=0)]] = {}
 
 
-def test_settings_are_refused_in_plain_words() -> None:
-    with pytest.raises(BadSettings, match=r"^TEST_MOST: expected a whole number or nothing"):
-        read_values(Wanted, "TEST_", {}, {"TEST_MOST": "many"}, {}, {})
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("MOST", "many", "TEST_MOST: expected a whole number or nothing"),
+        ("SECONDS", "NodeGone=1", "TEST_SECONDS: 'NodeGone' is not a valid choice."),
+        ("SECONDS", "NodeLost=-1", "TEST_SECONDS: expected a number of 0 or more."),
+        ("SECONDS", "NodeLost=1,NodeLost=2", "TEST_SECONDS has a name twice."),
+    ],
+)
+def test_settings_are_refused_in_plain_words(variable: str, value: str, sentence: str) -> None:
+    with pytest.raises(BadSettings) as error_info:
+        read_values(Wanted, "TEST_", {}, {f"TEST_{variable}": value}, {}, {})
+    assert error_info.value.detail.startswith(sentence)
 
 
 def test_other_complaints() -> None:

@@ -58,15 +58,19 @@ def _split(value: Any, kind: Any, source: str) -> Any:
     pairs = [part.partition("=") for part in values]
     if not all(name and text for name, _, text in pairs):
         raise BadSettings(f"{source} does not consist of pairs.", f"Write {source} as 1=…,2=…")
-    return {name.strip(): text.strip() for name, _, text in pairs}
+    found = {name.strip(): text.strip() for name, _, text in pairs}
+    if len(found) < len(pairs):
+        raise BadSettings(f"{source} has a name twice.", "Write each once.")
+    return found
 
 
 def _convert(value: Any, kind: Any, source: str) -> Any:
     try:
         return msgspec.convert(_split(value, kind, source), kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
-        # The value is not shown: it may be a URL with a password.
-        raise BadSettings(f"{source}: {plain_message(str(error))}.", _hint(kind, source)) from error
+        # The value is not shown: it may be a URL with a password. The path in it is of no use.
+        message, _, _ = str(error).partition(" - at `")
+        raise BadSettings(f"{source}: {plain_message(message)}.", _hint(kind, source)) from error
 
 
 def _hint(kind: Any, source: str) -> str:
