@@ -1,4 +1,4 @@
-"""Notices are sent from several threads."""
+"""Notices are plain text, and sent from several threads."""
 
 import warnings
 from collections.abc import Sequence
@@ -23,3 +23,13 @@ def test_sending_does_not_replace_the_filters_of_warnings() -> None:
         before = warnings.filters
         assert send("title", "text", False)
     assert len(filters_seen) == 1 and filters_seen[0] is before
+
+
+def test_a_text_is_not_taken_for_html() -> None:
+    """The name of a node is its owner's choice, and mail is HTML."""
+    with receiving() as receiver:
+        send = open_apprise_service(f"{receiver.url}?format=html", "POTLUCK_ALERT_URLS")
+        assert send("title", "lost:\n- <b>attic</b> & <!channel>", False)
+    (message,) = receiver.received
+    assert "<br" in message.body and "&lt;b&gt;attic&lt;/b&gt;" in message.body
+    assert "<b>" not in message.body and "<!channel>" not in message.body
