@@ -146,7 +146,7 @@ def _in_words(sentence: str, path: str, name_of: NameOf) -> str:
     bound = re.search(r"([<>]=?) (-?[\d.]+)", sentence)
     if bound:
         words = "at least" if bound[1].startswith(">") else "at most"
-        number = float(bound[2])
+        number = float(bound[2]) if "." in bound[2] else int(bound[2])
         return f"{name} must be {words} {bound[2] if row is None else row.kind.show(number)}."
     if row is not None and row.name in _FORMS:
         return f"{name} {_FORMS[row.name]}."

@@ -254,6 +254,7 @@ def test_the_request_says_when_where_and_how_often(
         ("--delay 2h --deadline 1h", "--delay is longer than --deadline, so it could never start."),
         ("--delay soon", "--delay 'soon' is not a duration."),
         ("--delay 400d", "--delay must be at most 366 d 0 h."),
+        ("--max-price 1000000.000001", "--max-price must be at most 1000000 credits."),
         ("--capability 8", "--capability is not a compute capability such as 8.6."),
         ("--array 0", "Invalid value for '--array': it must be at least 1."),
         ("--array x", "Invalid value for '--array': it must be a whole number."),
