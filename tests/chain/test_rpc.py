@@ -68,9 +68,19 @@ def test_another_transaction_with_a_used_nonce_is_refused(chain: Anvil) -> None:
     )
     rig.rpc.broadcast(first)
     rig.rpc.await_receipt(first.hash)
-    with pytest.raises(TransactionRefused, match="its nonce is used"):
+    with pytest.raises(TransactionRefused, match=r"refused: its nonce is used\."):
         rig.rpc.broadcast(second)
     assert rig.contract.read_state().balance == 5
+
+
+def test_a_wallet_that_cannot_pay_the_fee_is_told_so(chain: Anvil) -> None:
+    rig = RewardsRig(chain)
+    signed = rig.rpc.sign(
+        deposit_call(rig.address, wallet(0), 5), PAYER, rig.rpc.next_nonce(address_of(PAYER))
+    )
+    chain.ask("anvil_setBalance", address_of(PAYER), "0x0")
+    with pytest.raises(TransactionRefused, match=r"refused: its wallet cannot pay the fee\."):
+        rig.rpc.broadcast(signed)
 
 
 def test_an_address_without_a_contract_is_named(chain: Anvil) -> None:

@@ -195,8 +195,8 @@ def doubled(receipts: list[SignedReceipt]) -> list[SignedReceipt]:
 @pytest.mark.parametrize(
     ("change", "line", "problem"),
     [
-        (dropped, 2, "Receipts 2 to 2 of its chain are missing before it."),
-        (swapped, 2, "Receipts 2 to 2 of its chain are missing before it."),
+        (dropped, 2, "Receipt 2 of its chain is missing before it."),
+        (swapped, 2, "Receipt 2 of its chain is missing before it."),
         (doubled, 3, "Receipt 2 comes after receipt 2: it is a repetition."),
     ],
 )

@@ -27,6 +27,7 @@ from potluck.wire.signing.signature import address_of
 
 if TYPE_CHECKING:
     from web3 import Web3
+    from web3.exceptions import Web3RPCError
     from web3.types import BlockData, TxParams, TxReceipt
 
 _SECONDS_TO_ANSWER: Final = 10
@@ -152,9 +153,7 @@ class ChainRpc:
                 try:
                     web3.eth.get_transaction(HexBytes(transaction.hash))
                 except TransactionNotFound:
-                    raise _refusal(
-                        "its nonce is used, its fee is too low, or its wallet cannot pay the fee"
-                    ) from error
+                    raise _refusal(_why_not_taken(error)) from error
 
     def await_receipt(
         self, transaction_hash: bytes, seconds: float = _SECONDS_TO_MINE
@@ -236,6 +235,20 @@ def _refusal(reason: str) -> TransactionRefused:
         f"The transaction was refused: {reason}.",
         "Nothing has changed on the chain. Check the state of the contract, and try again.",
     )
+
+
+def _why_not_taken(error: "Web3RPCError") -> str:
+    """Nodes have words of their own for it, some with amounts that differ each time."""
+    words = str(error).lower()
+    for reason, sign in (
+        ("its wallet cannot pay the fee", "insufficient funds"),
+        ("its nonce is used", "nonce"),
+        ("its fee is too low", "underpriced"),
+        ("its fee is too low", "fee"),
+    ):
+        if sign in words:
+            return reason
+    return "its nonce is used, its fee is too low, or its wallet cannot pay the fee"
 
 
 def _revert_reason(data: object) -> str:

@@ -196,8 +196,13 @@ class _Checker:
                 f"Receipt {receipt.number} comes after receipt {last.number}: it is {same}."
             )
         if receipt.number > last.number + 1:
-            missing = f"{last.number + 1} to {receipt.number - 1}"
-            problem = f"Receipts {missing} of its chain are missing before it."
+            first, past = last.number + 1, receipt.number - 1
+            missing = (
+                f"Receipts {first} to {past} of its chain are"
+                if first < past
+                else f"Receipt {first} of its chain is"
+            )
+            problem = f"{missing} missing before it."
             self._gap = self._gap or BadReceipt(self._line, problem)
         elif receipt.previous != last_digest:
             raise _Wrong("It does not follow the receipt before it: its chain has a fork.")

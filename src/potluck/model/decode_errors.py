@@ -4,6 +4,7 @@ msgspec speaks of Python types and regular expressions. Unknown messages stay as
 """
 
 import re
+from collections.abc import Callable
 
 from potluck.model import blob, bounded_types, ids, terms
 
@@ -87,3 +88,11 @@ def _bound(match: re.Match[str]) -> str:
 def _length(match: re.Match[str]) -> str:
     bound = "at least" if match[1] == ">=" else "at most"
     return f"with a length of {bound} {match[2]}"
+
+
+def spell_bound(message: str, spell: Callable[[int], object]) -> str:
+    """A plain message about a bound, with that number in the unit in which people write it."""
+    bound = re.search(r"of (-?\d+)(?:\.0)? or (less|more)$", message)
+    if bound is None:
+        return message
+    return f"expected at {'most' if bound[2] == 'less' else 'least'} {spell(int(bound[1]))}"

@@ -59,6 +59,16 @@ def parse_credits(text: str, option: str) -> int:
     return int(match[1]) * MICRO + int((match[2] or "").ljust(6, "0"))
 
 
+def parse_amount(text: str, option: str) -> int:
+    """Credits that are moved: more than 0, in micro-credits."""
+    micro = parse_credits(text, option)
+    if not micro:
+        raise InvalidInput(
+            f"{option} must be more than 0.", "The smallest amount is 0.000001 credits."
+        )
+    return micro
+
+
 def parse_milli(text: str, option: str) -> int:
     """`0.25`, `250m` or `25%`: a part of a device, in thousandths."""
     match = re.fullmatch(_NUMBER + r"\s*(m|%|)", text.strip(), re.ASCII)

@@ -6,6 +6,7 @@ import pytest
 
 from potluck.model.error import InvalidInput
 from potluck.model.units import (
+    parse_amount,
     parse_bytes,
     parse_credits,
     parse_milli,
@@ -83,6 +84,12 @@ def test_a_duration_of_zero_is_refused_as_such(text: str) -> None:
 def test_credits_both_ways(text: str, micro: int) -> None:
     assert parse_credits(text, "CREDITS") == micro
     assert show_credits(micro) == text
+
+
+@pytest.mark.parametrize("text", ["0", "0.000000"])
+def test_an_amount_to_move_is_more_than_nothing(text: str) -> None:
+    with pytest.raises(InvalidInput, match="CREDITS must be more than 0"):
+        parse_amount(text, "CREDITS")
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0000001", "1e3", "one", "1,5"])

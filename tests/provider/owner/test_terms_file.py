@@ -87,6 +87,7 @@ def test_options_apply_where_the_file_sets_nothing() -> None:
     [
         ("prise = 1", ["'prise'", "price"]),
         ("price = -1", ["price", "-1"]),
+        ("price = 1000001", ["price 1000001: expected at most 1000000."]),
         ('price = "much"', ["price", "much"]),
         ("price = 1979-05-27", ["price"]),
         ("price = {a = 1}", ["price"]),

@@ -207,6 +207,9 @@ def test_by_commands(paying: Paying, tmp_path: Path) -> None:
     assert forged != statement.read_text()
     statement.write_text(forged)
     assert offline.run("rewards", "verify", statement, "--signer", signer).status != 0
+    statement.write_text("{}")
+    no_statement = offline.run("rewards", "verify", statement, "--signer", signer)
+    assert "is not a statement" in no_statement.stderr
     csv = owner.run("rewards", "statement", str(EPOCH), "--csv").stdout.decode()
     assert csv.splitlines()[1].startswith(f"{EPOCH},")
 

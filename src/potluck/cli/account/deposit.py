@@ -14,7 +14,7 @@ from potluck.cli.account.chain_wallet import (
 from potluck.cli.options import JsonOption, KeyFileOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.model.error import InvalidInput
-from potluck.model.units import parse_credits, show_amount
+from potluck.model.units import parse_amount, show_amount
 from potluck.wire.money.contract import RewardsContractView
 from potluck.wire.signing.address import checksummed
 
@@ -34,7 +34,7 @@ def deposit(
     json: JsonOption = False,
 ) -> None:
     """Deposit tokens in the pool's contract, as credits."""
-    screen, micro = Screen(json), parse_credits(amount, "AMOUNT")
+    screen, micro = Screen(json), parse_amount(amount, "AMOUNT")
     with connect(server) as potluck:
         contract = potluck.rewards.contract()
         receiver = potluck.account.me().address if account is None else checksummed(account)

@@ -11,7 +11,7 @@ from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput
-from potluck.model.units import parse_credits, show_age, show_amount, show_credits
+from potluck.model.units import parse_amount, show_age, show_amount, show_credits
 from potluck.wire.identity import AccountView
 
 AccountArgument = Annotated[
@@ -104,7 +104,7 @@ def grant(
     json: JsonOption = False,
 ) -> None:
     """Grant credits to an account."""
-    amount_micro = parse_credits(amount, "CREDITS")
+    amount_micro = parse_amount(amount, "CREDITS")
     change(
         ACCOUNT,
         account,
@@ -124,7 +124,7 @@ def revoke(
     json: JsonOption = False,
 ) -> None:
     """Take credits back from an account, at most what it has available."""
-    amount_micro = parse_credits(amount, "CREDITS")
+    amount_micro = parse_amount(amount, "CREDITS")
     change(
         ACCOUNT,
         account,

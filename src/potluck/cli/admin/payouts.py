@@ -14,7 +14,7 @@ from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.model.decode_errors import plain_message, split_path
 from potluck.model.error import Conflict, InvalidInput, NotFound
-from potluck.model.units import parse_credits, show_amount, show_count, show_credits
+from potluck.model.units import parse_amount, show_amount, show_count, show_credits
 from potluck.wire.money.rewards import ClaimantView, PaidRow, PayoutsMarked, PayoutView
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _read_rows(file: Path) -> list[PaidRow]:
     for line, cells in enumerate(read_csv(file, _COLUMNS, (_REFERENCE,)), 2):
         payout_id, wallet, amount, reference = cells
         try:
-            row = PaidRow(payout_id, wallet, parse_credits(amount, "credits"), reference)
+            row = PaidRow(payout_id, wallet, parse_amount(amount, "credits"), reference)
             rows.append(msgspec.convert(msgspec.to_builtins(row), PaidRow))
         except InvalidInput as error:
             wrong.append(f"line {line}: {error}")

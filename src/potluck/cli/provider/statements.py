@@ -114,7 +114,13 @@ def _read(file: Path) -> SignedStatement:
         data = file.read_bytes()
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}.", "Check it.") from error
-    return codec.decode_json(data, SignedStatement)
+    try:
+        return codec.decode_json(data, SignedStatement)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{file} is not a statement.",
+            "It should be as `potluck rewards statement EPOCH` wrote it.",
+        ) from error
 
 
 def _check(signed: SignedStatement, signer: str) -> None:
