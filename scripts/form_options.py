@@ -37,6 +37,7 @@ _READERS: Final = (
     (kinds.TEXTS, "words"),
     (kinds.TIME, "time"),
     (kinds.VARIABLES, "variables"),
+    (kinds.VRAM, "size"),
     (kinds.VOLUMES, "volumes"),
     (kinds.WALLETS, "words"),
 )

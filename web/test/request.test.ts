@@ -48,8 +48,8 @@ test("values are written as on the command line", () => {
   expect(["8GB", "1.5 GiB", "512m", "100B", "8", "much", "5i"].map(readSize)).toEqual([8e9, 1.5 * 2 ** 30, 512e6, 100, null, null, null]);
   expect([8e9, 1.5 * 2 ** 30, 50e9, 2 ** 20, 1001, 0].map(writeSize)).toEqual(["8GB", "1536MiB", "50GB", "1MiB", "1001B", "0B"]);
   expect(["90", "15m", "1h30m", "1.5h", "2d", "soon", "1h x"].map(readTime)).toEqual([90, 900, 5400, 5400, 172_800, null, null]);
-  expect(["2", "a100", "a100:2", "4090", "rtx 40*", "0", "65", "a100:0"].map(readGpus)).toEqual([
-    { count: 2, model: null }, { count: 1, model: "a100" }, { count: 2, model: "a100" }, { count: 1, model: "4090" }, { count: 1, model: "rtx 40*" }, { count: 0, model: null }, null, null,
+  expect(["2", "a100", "a100:2", "4090", "rtx 40*", "0", "65", "a100:0", "2 x RTX 4090", "a100x2", "rtx 40"].map(readGpus)).toEqual([
+    { count: 2, model: null }, { count: 1, model: "a100" }, { count: 2, model: "a100" }, { count: 1, model: "4090" }, { count: 1, model: "rtx 40*" }, { count: 0, model: null }, null, null, { count: 2, model: "RTX 4090" }, { count: 2, model: "a100" }, { count: 1, model: "rtx 40" },
   ]);
   expect(["0.25", "250m", "25%", "2", "0.0001"].map(readMilli)).toEqual([250, 250, 250, null, null]);
   expect(readVariables("A=1\n\n B=2")).toEqual({ A: "1", B: "2" });

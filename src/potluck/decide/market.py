@@ -75,7 +75,7 @@ def _takes(
         wish.kind in (None, kind)
         and wish.memory_bytes <= memory_bytes
         and (wish.max_price_micro_per_hour is None or wish.max_price_micro_per_hour >= lowest_price)
-        and (wish.model is None or matches_model(wish.model, model))
+        and (wish.model is None or matches_model(wish.model, model, memory_bytes))
     )
 
 

@@ -24,6 +24,7 @@ from potluck.model.units import (
     parse_credits,
     parse_milli,
     parse_seconds,
+    parse_vram,
     show_amount,
     show_bytes,
     show_seconds,
@@ -111,9 +112,15 @@ _NO_MODEL = re.compile(
 )
 
 
+# 2x4090, 2 x RTX 4090; a100x2, a100 x2. Not RTX 40, where the x belongs to a word.
+_TIMES = re.compile(r"(?:([0-9]{1,2})\s*[x×]\s*(.+)|(.+[\s0-9×])[x×]([0-9]{1,2}))", re.IGNORECASE)
+
+
 def _parse_gpus(text: str | int, name: str) -> GpuChoice:
-    """A number, a model, or both: 2, a100, a100:2. Four digits are a model, such as 4090."""
+    """A number, a model, or both: 2, a100, a100:2, 2x4090. Four digits are a model: 4090."""
     written = str(text).strip()
+    if times := _TIMES.fullmatch(written):
+        written = f"{times[2] or times[3].strip()}:{times[1] or times[4]}"
     if (
         ":" not in written
         and _NO_MODEL.fullmatch(written) is None
@@ -309,6 +316,7 @@ PATTERNS = ValueKind(str, _texts, _parse_patterns, "GLOB", is_list=True)
 NETWORK = ValueKind(str, _texts, _parse_network, "HOST", is_list=True)
 SHARE = ValueKind(float, _share, metavar="SHARE", least=0, most=1)
 SIZE = _measure(parse_bytes, "SIZE", show_bytes)
+VRAM = _measure(parse_vram, "SIZE", show_bytes)
 TIME = _measure(parse_seconds, "TIME", show_seconds, "s")
 CREDITS = _measure(parse_credits, "CREDITS", lambda micro: show_amount(micro))
 FRACTION = _measure(parse_milli, "SHARE", str)

@@ -152,7 +152,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help='GPUs by number, model or both: 2, a100, a100:2, "rtx 40*"; 0: any device.'),
         _Row("device-kind", kinds.choice(DeviceKind), "requirements.device_kind", _ALL,
              help="Only this kind of device."),
-        _Row("vram", kinds.SIZE, "requirements.device_memory_bytes", _ALL, "0",
+        _Row("vram", kinds.VRAM, "requirements.device_memory_bytes", _ALL, "0",
              aliases=("memory",),
              is_common=True,
              help="Memory of each device, such as 8GB; that of the machine is --ram."),

@@ -16,6 +16,7 @@ _SIZE = re.compile(_NUMBER + r"\s*([kmgtp]?)(i?)b?", re.IGNORECASE | re.ASCII)
 _TIME_PART = re.compile(_NUMBER + r"\s*(sec|min|[smhd])\s*", re.IGNORECASE | re.ASCII)
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _POWERS = "kmgtp"
+_LEAST_VRAM_BYTES = 10**6
 
 
 def parse_bytes(text: str, option: str) -> int:
@@ -27,6 +28,16 @@ def parse_bytes(text: str, option: str) -> int:
         )
     power = _POWERS.index(match[2].lower()) + 1 if match[2] else 0
     return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+
+
+def parse_vram(text: str, option: str) -> int:
+    """As `parse_bytes`, but 24 is not taken for 24 bytes, which every device has."""
+    count = parse_bytes(text, option)
+    if 0 < count < _LEAST_VRAM_BYTES:
+        raise InvalidInput(
+            f"{option} {text!r} is {show_bytes(count)}.", "Write it with its unit, such as 24GB."
+        )
+    return count
 
 
 def parse_seconds(text: str, option: str) -> float:

@@ -12,6 +12,7 @@ from potluck.model.units import (
     parse_milli,
     parse_moment,
     parse_seconds,
+    parse_vram,
     show_age,
     show_bytes,
     show_credits,
@@ -47,6 +48,14 @@ def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--memory .* is not a size") as raised:
         parse_bytes(text, "--memory")
     assert "8GB" in raised.value.hint
+
+
+def test_a_memory_of_a_device_without_a_unit_is_refused() -> None:
+    """Every device has 24 bytes."""
+    with pytest.raises(InvalidInput, match="--vram '24' is 24 B") as raised:
+        parse_vram("24", "--vram")
+    assert "24GB" in raised.value.hint
+    assert [parse_vram(text, "--vram") for text in ("0", "24GB")] == [0, 24 * 10**9]
 
 
 @pytest.mark.parametrize(

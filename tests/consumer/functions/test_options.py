@@ -95,6 +95,12 @@ def test_words_become_what_the_server_understands() -> None:
         ("A100|H100:2", "gpu", 2, "A100|H100"),
         (4090, "gpu", 1, "4090"),
         ("3090:2", "gpu", 2, "3090"),
+        ("2x4090", "gpu", 2, "4090"),
+        ("8 x H100 SXM", "gpu", 8, "H100 SXM"),
+        ("a100 x2", "gpu", 2, "a100"),
+        ("4090×2", "gpu", 2, "4090"),
+        ("rtx 40", "gpu", 1, "rtx 40"),
+        ("MI300X", "gpu", 1, "MI300X"),
     ],
 )
 def test_gpus_by_number_model_or_both(gpu: Any, kind: Any, count: int, model: Any) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from potluck.decide.explain.similar_models import similar_models
+from potluck.decide.explain.similar_models import describe_models, similar_models
 from tests.decide.builders import gpu, node
 
 MODELS = (
@@ -15,7 +15,7 @@ MODELS = (
 NODES = [node(f"n{number}", gpu(model=model)) for number, model in enumerate(MODELS)]
 
 
-@pytest.mark.parametrize("pattern", ["a100", "rtx 40*", "H?00", "nothing|mi300"])
+@pytest.mark.parametrize("pattern", ["a100", "rtx 40*", "H?00", "nothing|mi300", "rtx4090"])
 def test_a_model_on_offer_needs_no_suggestion(pattern: str) -> None:
     assert similar_models(pattern, NODES) is None
 
@@ -24,8 +24,8 @@ def test_a_model_on_offer_needs_no_suggestion(pattern: str) -> None:
     ("pattern", "first"),
     [
         ("a10O", "NVIDIA A100-SXM4-80GB"),
-        ("rtx4090", "NVIDIA GeForce RTX 4090"),
-        ("geforce 4090", "NVIDIA GeForce RTX 4090"),
+        ("rtx4900", "NVIDIA GeForce RTX 4090"),
+        ("geforce 4900", "NVIDIA GeForce RTX 4090"),
         ("h1000", "NVIDIA H100 PCIe"),
         ("v100|mi30O", "AMD Instinct MI300X"),
     ],
@@ -38,3 +38,12 @@ def test_the_closest_name_comes_first(pattern: str, first: str) -> None:
 @pytest.mark.parametrize("pattern", ["completely different", "*", "||"])
 def test_unmatched_patterns_suggest_no_model(pattern: str) -> None:
     assert not similar_models(pattern, NODES)
+
+
+def test_without_a_similar_model_those_on_offer_are_named() -> None:
+    assert describe_models("completely different", NODES[:2]) == (
+        "on offer are NVIDIA A100-SXM4-80GB, NVIDIA A10G"
+    )
+    assert describe_models("a10O", NODES[:1]) == "similar: NVIDIA A100-SXM4-80GB"
+    assert describe_models("a100", NODES) is None
+    assert describe_models("b200", []) is None

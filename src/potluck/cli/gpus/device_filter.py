@@ -10,7 +10,7 @@ import typer
 from potluck.cli.request.options import option_info
 from potluck.local.option_values import parse_labels
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
-from potluck.model.units import parse_bytes, parse_credits, parse_milli
+from potluck.model.units import parse_credits, parse_milli, parse_vram
 from potluck.wire.consumer import PoolDevice
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class DeviceFilterOptions:
             "kind": None if self.kind is Kind.ANY else DeviceKind(self.kind),
             "model": self.model,
             "free_milli": self._free_milli(),
-            "memory_bytes": parse_bytes(vram, "--vram") if vram else None,
+            "memory_bytes": parse_vram(vram, "--vram") if vram else None,
             "max_price_micro_per_hour": parse_credits(price, "--max-price") if price else None,
             "vendor": self.vendor,
             "labels": parse_labels(self.label or []),

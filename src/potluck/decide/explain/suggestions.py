@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF, MEASURES, PLAIN, relax
-from potluck.decide.explain.similar_models import similar_models
+from potluck.decide.explain.similar_models import describe_models
 from potluck.decide.pool.feasibility import Refusal, suitable
 from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.script import suits_python
@@ -47,9 +47,9 @@ def suggest_changes(task: WaitingTask, kinds: Kinds) -> list[str]:
 def _other_models(task: WaitingTask, kinds: Kinds) -> Iterator[str]:
     """What the requested model may have been meant to be, if nothing on offer matches it."""
     model = task.requirements.device_model
-    names = None if model is None else similar_models(model, (node for node, _ in kinds))
-    if names:
-        yield f"No device on offer matches the model {model}; similar: {', '.join(names)}."
+    others = None if model is None else describe_models(model, (node for node, _ in kinds))
+    if others is not None:
+        yield f"No device on offer matches the model {model}; {others}."
 
 
 def _other_pythons(task: WaitingTask, kinds: Kinds) -> Iterator[str]:

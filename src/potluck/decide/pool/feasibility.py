@@ -186,7 +186,7 @@ def _vendor_matches(requirements: Requirements, device: FreeDevice) -> bool:
 
 def _model_matches(requirements: Requirements, device: FreeDevice) -> bool:
     patterns = requirements.device_model
-    return patterns is None or matches_model(patterns, device.model)
+    return patterns is None or matches_model(patterns, device.model, device.memory_bytes)
 
 
 def _capability_suffices(requirements: Requirements, device: FreeDevice) -> bool:
