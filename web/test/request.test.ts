@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { type Reader, VALUE_KINDS, readGpus, readMilli, readSize, readTime, readVariables, readVolumes, writeSize } from "../src/logic/option_values";
+import { refusedField } from "../src/logic/refused_field";
 import { EMPTY_FORM, TASK_OPTIONS, type TaskRequest, formOf, readForm } from "../src/logic/request";
 
 const script = (options: Record<string, string> = {}) => ({ ...EMPTY_FORM, source: "print()", options });
@@ -42,6 +43,14 @@ test("each option of the table is read, and written as it was", () => {
     const kept = ["after", "secret"].includes(option.name) ? undefined : text;
     expect(formOf(request).options[option.name], option.name).toBe(kept);
   }
+});
+
+test("what the server refuses is named as on the form", () => {
+  const body = "The body is not valid: expected";
+  expect(refusedField(`${body} a whole number of 16777216 or more - at \`$.requirements.memory_bytes\`.`)).toBe("RAM: expected 16 MiB or more.");
+  expect(refusedField(`${body} a number of 2592000 or less - at \`$.limits.run_seconds\`.`)).toBe("Time: expected 30 d or less.");
+  expect(refusedField(`${body} text that is the id of a task - at \`$.after[0]\`.`)).toBe("After: expected text that is the id of a task.");
+  expect([refusedField(`${body} a list - at \`$.nowhere\`.`), refusedField("The server does not respond.")]).toEqual([null, null]);
 });
 
 test("values are written as on the command line", () => {

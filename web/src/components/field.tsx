@@ -52,13 +52,14 @@ export function TextField({
 export function Choice({
   label,
   hint,
+  problem,
   fieldClass,
   options,
   className = "",
   ...rest
 }: ComponentProps<"select"> & Texts & { options: [string, string][] }) {
   return (
-    <Field label={label} hint={hint} className={fieldClass ?? ""}>
+    <Field label={label} hint={hint} problem={problem} className={fieldClass ?? ""}>
       {(ids) => (
         <select {...ids} className={`field ${className}`} {...rest}>
           {options.map(([name, text]) => (

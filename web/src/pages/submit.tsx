@@ -3,7 +3,7 @@
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useEffectEvent, useMemo, useState } from "react";
+import { useEffect, useEffectEvent, useMemo, useRef, useState } from "react";
 import { type Schemas, api, newKey, value } from "../api/client";
 import { useMe, useRefresh } from "../api/hooks";
 import { Problem } from "../api/problem";
@@ -12,7 +12,8 @@ import { upload } from "../api/upload";
 import { Ago, Badge, Button, Credits, Loading, PageTitle, Price, ProblemNote, Section, Words } from "../components/basics";
 import { Field, Segments, TextField } from "../components/field";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
-import { EMPTY_FORM, type Form, type TaskRequest, formOf, optionsOf, readForm } from "../logic/request";
+import { EMPTY_FORM, type Form, type Problems, TASK_OPTIONS, type TaskRequest, formOf, optionsOf, readForm } from "../logic/request";
+import { refusedField } from "../logic/refused_field";
 import { formatDuration } from "../logic/time";
 import { Options } from "./submit_options";
 import { TemplateForm, templateRequest, withFiles } from "./template_form";
@@ -57,7 +58,9 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
   const [key, setKey] = useState(newKey);
-  const [isTried, setTried] = useState(false);
+  const [tries, setTries] = useState(0);
+  const [left, setLeft] = useState<readonly string[]>([]); // fields that have been left: what is wrong in them is said
+  const place = useRef<HTMLFormElement>(null);
   const navigate = useNavigate();
   const refreshAll = useRefresh();
   const template = templates.data?.find((each) => each.name === templateName) ?? templates.data?.[0];
@@ -68,14 +71,18 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
     return readForm(form, { template: templateRequest(template, parameters), wallet });
   }, [form, template, parameters, before, wallet]);
   const request = "request" in read ? read.request : undefined;
-  const problems = "problems" in read && isTried ? read.problems : {};
+  const wrong: Problems = "problems" in read ? read.problems : {};
+  const problems = tries > 0 ? wrong : Object.fromEntries(left.map((name) => [name, wrong[name]]));
+  useEffect(() => {
+    if (tries > 0) place.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+  }, [tries]);
 
   const set = (change: Partial<Form>) => {
     setForm((known) => ({ ...known, ...change }));
     setKey(newKey());
   };
   const submit = async () => {
-    setTried(true);
+    setTries(tries + 1);
     if (request === undefined) return;
     setBusy(true);
     setError(null);
@@ -93,6 +100,8 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
   const kinds = (templates.data?.length ?? 0) > 0 ? ([["template", "Template"]] as const) : [];
   return (
     <form
+      ref={place}
+      onBlur={({ target }: { target: EventTarget & { name?: string } }) => { if (target.name && !left.includes(target.name)) setLeft([...left, target.name]); }}
       onSubmit={(event) => {
         event.preventDefault();
         void submit();
@@ -157,13 +166,13 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
           />
         </div>
         <div className="lg:sticky lg:top-6">
-          <Outlook request={request} />
+          <Outlook request={request} wrong={wrong} />
           {error instanceof Problem && error.code === "unaffordable" ? (
             <p role="alert" className="my-3 rounded-lg bg-alarm-ground px-4 py-3 text-sm text-alarm">Nothing was submitted: your credit is not enough to start it. Ask an admin of this pool for credit, or earn some with a machine of your own.</p>
           ) : (
-            <ProblemNote error={error} />
+            <ProblemNote error={ofField(error)} />
           )}
-          {isTried && request === undefined && <p role="alert" className="mt-3 text-sm text-alarm">Some fields need a correction.</p>}
+          {tries > 0 && request === undefined && <p role="alert" className="mt-3 text-sm text-alarm">Some fields need a correction.</p>}
           <Button type="submit" weight="main" className="mt-3 w-full" disabled={isBusy}>
             {isBusy ? "Submitting …" : "Submit the task"}
           </Button>
@@ -253,9 +262,15 @@ function Script({ form, set, problem }: { form: Form; set: (change: Partial<Form
 const withoutSecrets = (request: TaskRequest): TaskRequest =>
   request.secrets === undefined ? request : { ...request, secrets: Object.fromEntries(Object.keys(request.secrets).map((name) => [name, "-"])) };
 
+/** What the server refuses about a field, in the words of the form. */
+function ofField(error: unknown): unknown {
+  const sentence = error instanceof Problem ? refusedField(error.message) : null;
+  return sentence === null ? error : new Problem(sentence);
+}
+
 const OUTLOOKS = { now: ["good", "starts now"], later: ["wait", "starts later"], never: ["alarm", "would not start"] } as const;
 
-function Outlook({ request }: { request: TaskRequest | undefined }) {
+function Outlook({ request, wrong }: { request: TaskRequest | undefined; wrong: Problems }) {
   const settled = useSettled(useMemo(() => request && withoutSecrets(request), [request]));
   const estimate = useQuery({
     queryKey: ["estimate", JSON.stringify(settled, (_, each: unknown) => (typeof each === "bigint" ? each.toString() : each))],
@@ -265,9 +280,11 @@ function Outlook({ request }: { request: TaskRequest | undefined }) {
     retry: false,
   });
   if (settled === undefined) {
+    const options = TASK_OPTIONS.filter((option) => wrong[option.name] !== undefined).map((option) => option.title);
+    if (options.length > 0) return <Section title="Estimate"><p className="text-sm text-soft">It needs a correction of {options.join(", ")}.</p></Section>;
     return <Section title="Estimate"><p className="text-sm text-soft">Say what to run, and this shows which devices suit it, what it costs and when it starts.</p></Section>;
   }
-  if (estimate.isError) return <Section title="Estimate"><ProblemNote error={estimate.error} /></Section>;
+  if (estimate.isError) return <Section title="Estimate"><ProblemNote error={ofField(estimate.error)} /></Section>;
   const { data } = estimate;
   if (data === undefined) return <Section title="Estimate"><p className="text-sm text-soft">One moment …</p></Section>;
   const [tone, word] = OUTLOOKS[data.outlook];

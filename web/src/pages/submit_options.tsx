@@ -2,7 +2,7 @@
 
 import { useState } from "react";
 import { useVolumes, volumeName } from "../api/volumes";
-import { Section } from "../components/basics";
+import { Section, Words } from "../components/basics";
 import { Check, Choice, Field, TextField } from "../components/field";
 import type { TaskOption } from "../logic/option_values";
 import { type Problems, TASK_OPTIONS } from "../logic/request";
@@ -16,6 +16,8 @@ interface Fields {
 
 const COMMON = TASK_OPTIONS.filter((option) => option.is_common);
 const RARE = TASK_OPTIONS.filter((option) => !option.is_common);
+const SEVERAL: readonly string[] = ["words", "owners", "volumes"];
+const TITLE = "What it needs";
 const PANELS = [...new Set(RARE.map((option) => option.panel))];
 
 export function Options({ about, ...fields }: Fields & { about: string | undefined }) {
@@ -23,7 +25,7 @@ export function Options({ about, ...fields }: Fields & { about: string | undefin
   const [isOpen, setOpen] = useState(RARE.some((option) => fields.written[option.name]));
   const isWrong = RARE.some((option) => fields.problems[option.name] !== undefined);
   return (
-    <Section title="What it needs" about={about}>
+    <Section title={TITLE} about={about}>
       <div className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
         {COMMON.map((option) => <OptionField key={option.name} option={option} {...fields} />)}
       </div>
@@ -31,7 +33,7 @@ export function Options({ about, ...fields }: Fields & { about: string | undefin
         <summary className="text-sm font-medium text-accent">More options</summary>
         {PANELS.map((panel) => (
           <fieldset key={panel} className="mt-4">
-            <legend className="mb-2 text-sm font-semibold">{panel || "General"}</legend>
+            <legend className="mb-2 text-sm font-semibold">{panel === TITLE ? "More of what it needs" : panel || "General"}</legend>
             <div className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3">
               {RARE.filter((option) => option.panel === panel).map((option) => <OptionField key={option.name} option={option} {...fields} />)}
             </div>
@@ -43,7 +45,8 @@ export function Options({ about, ...fields }: Fields & { about: string | undefin
 }
 
 function OptionField({ option, written, usual, set, problems }: Fields & { option: TaskOption }) {
-  const { name, title, help } = option;
+  const { name, title } = option;
+  const help = <Words text={SEVERAL.includes(option.reader) ? `${option.help} Several have spaces between them.` : option.help} />;
   const text = written[name] ?? "";
   const change = (next: string) => { set(name, next); };
   const problem = problems[name];
@@ -53,16 +56,16 @@ function OptionField({ option, written, usual, set, problems }: Fields & { optio
   }
   if (option.reader === "choice") {
     const choices = (option.choices ?? []).map((each): [string, string] => [each, each]);
-    return <Choice label={title} hint={problem ?? help} value={text} options={[["", otherwise === "" ? "any" : otherwise], ...choices]} onChange={(event) => { change(event.target.value); }} />;
+    return <Choice name={name} label={title} hint={help} problem={problem} value={text} options={[["", otherwise === "" ? "any" : otherwise], ...choices]} onChange={(event) => { change(event.target.value); }} />;
   }
   if (option.reader === "variables") {
     return (
-      <Field label={title} hint={`${help} One on each line.`} problem={problem}>
-        {(ids) => <textarea {...ids} rows={2} spellCheck={false} autoComplete="off" className="field font-mono text-sm" placeholder={otherwise || "NAME=VALUE"} value={text} onChange={(event) => { change(event.target.value); }} />}
+      <Field label={title} hint={<>{help} One on each line.</>} problem={problem}>
+        {(ids) => <textarea {...ids} name={name} rows={2} spellCheck={false} autoComplete="off" className="field font-mono text-sm" placeholder={otherwise || "NAME=VALUE"} value={text} onChange={(event) => { change(event.target.value); }} />}
       </Field>
     );
   }
-  const field = <TextField label={title} hint={help} problem={problem} placeholder={otherwise || option.metavar} value={text} onChange={(event) => { change(event.target.value); }} />;
+  const field = <TextField name={name} label={title} hint={help} problem={problem} placeholder={otherwise || option.metavar} value={text} onChange={(event) => { change(event.target.value); }} />;
   return option.reader === "volumes" ? <div>{field}<VolumeNames text={text} change={change} /></div> : field;
 }
 
