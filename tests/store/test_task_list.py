@@ -150,9 +150,23 @@ async def test_the_counts_of_a_search_agree_with_its_pages(
     monkeypatch.setattr(task_list, "MOST_COMPARED", TASKS)
     rows = await connection.fetch("SELECT id, account_id, state, name, kind FROM tasks")
     search = TaskFilter(find="train", kind="script")
-    counts = await task_list.count(connection, MINE, search, 10_000)
+    counts, capped = await task_list.count(connection, MINE, search, 10_000)
     fitting = [row["state"] for row in rows if fits(row, MINE, search)]
     assert counts == {state: fitting.count(state) for state in TaskState}
+    assert capped == []
+
+
+async def test_states_that_may_have_more_tasks_than_were_counted_are_named(
+    connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_list, "MOST_COMPARED", 1)
+    _, everywhere = await task_list.count(connection, MINE, TaskFilter(find="nothing"), 10_000)
+    counts, capped = await task_list.count(connection, MINE, TaskFilter(), 5)
+    rows = await connection.fetch("SELECT state FROM tasks WHERE account_id = $1", MINE)
+    tasks = [TaskState(row["state"]) for row in rows]
+    assert everywhere == sorted(set(tasks))
+    assert sorted(capped) == sorted({state for state in tasks if tasks.count(state) >= 5})
+    assert max(counts.values()) == 5
 
 
 MODES = ("force_generic_plan", "force_custom_plan")

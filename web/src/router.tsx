@@ -14,6 +14,8 @@ import { Layout } from "./layout";
 import { NotFoundPage } from "./pages/not_found";
 import { PageError } from "./pages/page_error";
 
+const LONGEST = 500; // as the path of a file
+
 /** Of the search parameters, the texts with these names; empty ones are left out. */
 function texts<Name extends string>(...names: Name[]) {
   return (search: Record<string, unknown>): Partial<Record<Name, string>> => {
@@ -21,7 +23,7 @@ function texts<Name extends string>(...names: Name[]) {
     for (const name of names) {
       const given = search[name];
       const text = typeof given === "number" || typeof given === "boolean" ? String(given) : given;
-      if (typeof text === "string" && text !== "") found[name] = text.slice(0, 200);
+      if (typeof text === "string" && text !== "") found[name] = text.slice(0, LONGEST);
     }
     return found;
   };

@@ -5,6 +5,7 @@ const open = (text: string) => parseHours(text)?.grid.flatMap((is, hour) => (is 
 
 test("empty means always", () => {
   expect(open("")).toHaveLength(168);
+  expect(open(" Always ")).toHaveLength(168);
   expect(writeHours(parseHours("")?.grid ?? [])).toBe("");
 });
 

@@ -204,6 +204,7 @@ class TaskCounts(Struct, frozen=True):
 
     counts: dict[TaskState, int]
     counted_tasks: int
+    capped: list[TaskState] = []  # that may have more tasks than were counted
 
 
 # How a node begins its remarks about files that were not kept.

@@ -15,7 +15,7 @@ const PART =
 
 /** The grid, and whether the text has minutes that whole hours cannot show; null if invalid. */
 export function parseHours(text: string): { grid: Grid; isExact: boolean } | null {
-  if (text.trim() === "") return { grid: Array<boolean>(168).fill(true), isExact: true };
+  if (["", "always"].includes(text.trim().toLowerCase())) return { grid: Array<boolean>(168).fill(true), isExact: true };
   const minutes = new Uint8Array(WEEK);
   for (const part of text.toLowerCase().split(",")) {
     const match = PART.exec(part.trim());

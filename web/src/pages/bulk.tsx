@@ -3,7 +3,7 @@
 
 import { useState } from "react";
 import { type Schemas, api, newKey, value } from "../api/client";
-import { Button, ProblemNote, StateBadge } from "../components/basics";
+import { Button, Id, ProblemNote, StateBadge } from "../components/basics";
 import { Dialog } from "../components/dialog";
 import { plural } from "../logic/numbers";
 import { refusal } from "../logic/states";
@@ -54,7 +54,7 @@ export function BulkDialog({
         <ul className="max-h-72 divide-y divide-line overflow-y-auto rounded-lg border border-line text-sm">
           {touched.map((task) => (
             <li key={task.id} className="flex items-center justify-between gap-3 px-3 py-2">
-              <span className="min-w-0 truncate">{task.name}</span>
+              <span className="flex min-w-0 items-baseline gap-2"><span className="truncate">{task.name}</span><Id id={task.id} /></span>
               <span className="shrink-0">{results.get(task.id) ?? <StateBadge state={task.state} />}</span>
             </li>
           ))}

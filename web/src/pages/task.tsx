@@ -56,7 +56,7 @@ export function TaskPage() {
       <Timeline task={view} />
       <Outcome task={view} />
       {view.state === "queued" && <Why key={String(isIdle(view))} taskId={view.id} sentence={isIdle(view) ? undefined : view.waiting?.sentence} />}
-      <div role="tablist" aria-label="Parts of the task" className="mb-3 flex gap-1 overflow-x-auto border-b border-line">
+      <div role="tablist" aria-label="Parts of the task" className="mb-3 flex gap-1 overflow-x-auto overflow-y-hidden border-b border-line">
         {tabs.map(([name, text]) => (
           <button
             key={name}

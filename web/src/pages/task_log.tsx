@@ -116,7 +116,7 @@ function LogView({ task, log, note }: { task: Task; log: Shown; note: string }) 
   const place = useRef<HTMLDivElement>(null);
   const [isFollowing, setFollowing] = useState(true);
   const [wanted, setWanted] = useState("");
-  const [match, setMatch] = useState(0);
+  const [match, setMatch] = useState(-1); // none is shown yet
   const { lines } = log.text;
   const matches = useMemo(() => findLines(log.text.lines, wanted), [log, wanted]);
   const rows = useVirtualizer({ count: log.count, getScrollElement: () => place.current, estimateSize: () => ROW, overscan: 30 });
@@ -146,14 +146,14 @@ function LogView({ task, log, note }: { task: Task; log: Shown; note: string }) 
           value={wanted}
           onChange={(event) => {
             setWanted(event.target.value);
-            setMatch(0);
+            setMatch(-1);
           }}
-          onKeyDown={(event) => { if (event.key === "Enter") goTo(match + (event.shiftKey ? -1 : 1)); }}
+          onKeyDown={(event) => { if (event.key === "Enter") goTo(event.shiftKey ? Math.max(match, 0) - 1 : match + 1); }}
         />
         {wanted !== "" && (
           <>
-            <span role="status" className="text-sm text-soft">{matches.length === 0 ? "no match" : `${formatCount(match + 1)} of ${formatCount(matches.length)}`}</span>
-            <Button weight="quiet" disabled={matches.length === 0} onClick={() => { goTo(match - 1); }}>Previous</Button>
+            <span role="status" className="text-sm text-soft">{matches.length === 0 ? "no match" : match < 0 ? plural(matches.length, "match", "matches") : `${formatCount(match + 1)} of ${formatCount(matches.length)}`}</span>
+            <Button weight="quiet" disabled={matches.length === 0} onClick={() => { goTo(Math.max(match, 0) - 1); }}>Previous</Button>
             <Button weight="quiet" disabled={matches.length === 0} onClick={() => { goTo(match + 1); }}>Next</Button>
           </>
         )}

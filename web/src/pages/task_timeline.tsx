@@ -75,7 +75,7 @@ export function Timeline({ task }: { task: Task }) {
       </ol>
       {machine && (
         <p className="mt-3 border-t border-line pt-3 text-sm text-soft">
-          Attempt {machine.number} on <span className="font-medium text-ink">{machine.node_name}</span>
+          {task.items ? "Newest attempt" : `Attempt ${String(machine.number)}`} on <span className="font-medium text-ink">{machine.node_name}</span>
           {machine.devices.length > 0 && ` (${machine.devices.map((device) => device.model).join(", ")})`}
           {machine.is_on_own_node && ", which is yours"}
         </p>

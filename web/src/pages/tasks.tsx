@@ -20,6 +20,8 @@ const BulkDialog = lazy(() => import("./bulk").then((module) => ({ default: modu
 const COLUMNS =
   "grid grid-cols-[1.5rem_minmax(0,1fr)_auto] items-center gap-x-3 px-3 lg:grid-cols-[1.5rem_minmax(0,2.2fr)_7.5rem_6rem_minmax(0,1fr)_7rem_6.5rem_7rem]";
 
+const FILTERS = ["state", "name", "kind", "since"] as const;
+
 export function TasksPage() {
   const search = useSearch({ from: "/tasks" });
   const navigate = useNavigate({ from: "/tasks" });
@@ -34,7 +36,7 @@ export function TasksPage() {
     void navigate({ search: { ...search, ...next }, replace: true });
   };
   const picked = tasks.filter((task) => chosen.has(task.id));
-  const isFiltered = Object.keys(search).length > 0;
+  const isFiltered = FILTERS.some((name) => search[name] !== undefined);
   const actOnChosen = (action: "cancel" | "retry") => { setBulk({ action, tasks: picked, hasMore: false }); };
   const actOnAll = (action: "cancel" | "retry") => {
     setError(null);
@@ -176,7 +178,7 @@ function StateFilter({ search, change }: { search: TaskSearch; change: (next: Pa
             className="inline-flex min-h-9 items-center gap-2 rounded-full border border-line bg-sheet py-1 pr-3 pl-1.5 text-sm hover:border-strong-line aria-pressed:border-accent aria-pressed:bg-accent-ground"
           >
             <StateBadge state={state} />
-            {count !== undefined && <span className="font-medium">{formatCount(count)}{counts.data?.isCapped(count) ? "+" : ""}</span>}
+            {count !== undefined && <span className="font-medium">{formatCount(count)}{counts.data?.capped?.includes(state) ? "+" : ""}</span>}
           </button>
         );
       })}

@@ -54,7 +54,7 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
     // Compared with what was sent last: the machine may not have applied that yet.
     const wanted: Change = {
       price_micro_per_hour: micro,
-      hours: hours.trim(),
+      hours: hours.trim().toLowerCase() === "always" ? "" : hours.trim(),
       idle_minutes: idleMinutes,
       memory_share: exact(percent / 100),
       power_watts: watts,

@@ -104,11 +104,11 @@ async def task_counts(
     until: Until = None,
 ) -> TaskCounts:
     """Counts your tasks by state, filtered as in the list. With a part of the name, only the
-    newest tasks of each state and kind are looked at."""
+    newest tasks of each state and kind are compared: `capped` names states that have others."""
     filters = _filter(None, task_name, find, task_kind, since, until)
     async with services.database.statement() as connection:
-        count = await task_list.count(connection, request.user.id, filters, _COUNTED_TASKS)
-    return TaskCounts(count, _COUNTED_TASKS)
+        counts, capped = await task_list.count(connection, request.user.id, filters, _COUNTED_TASKS)
+    return TaskCounts(counts, _COUNTED_TASKS, capped)
 
 
 @AREA.operation(routes.GET_TASK, Scope.TASKS_READ, "See one task", response=DONE)

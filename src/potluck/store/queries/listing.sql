@@ -89,13 +89,13 @@ FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
 
 -- name: count_like
 -- Of the newest tasks of each key, as many as the limit says.
-SELECT keys.key, counted.tasks
+SELECT keys.key, counted.tasks, counted.compared
 FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
-    SELECT count(*) AS tasks FROM (
+    SELECT count(*) FILTER (WHERE position(lower(:part::text) IN lower(name)) > 0) AS tasks, count(*) AS compared
+    FROM (
         SELECT name FROM tasks
         WHERE account_id || '/' || state || '/' || kind = keys.key
             AND id COLLATE "POSIX" >= :first_id AND id COLLATE "POSIX" < :before_id
         ORDER BY id COLLATE "POSIX" DESC LIMIT :limit
     ) AS found
-    WHERE position(lower(:part::text) IN lower(name)) > 0
 ) AS counted

@@ -102,32 +102,41 @@ async def _search(
 
 async def count(
     connection: Connection, account_id: AccountId, selection: TaskFilter, most: int
-) -> dict[TaskState, int]:
-    """By state, each at most this number; the states of the selection are left out of account.
+) -> tuple[dict[TaskState, int], list[TaskState]]:
+    """By state, each at most this number, and the states that may have more.
 
-    With a part of the name, of the newest tasks of each state and kind.
+    The states of the selection are left out of account. With a part of the name, of the newest
+    tasks of each state and kind.
     """
     if selection.find is not None and selection.name is None:
         return await _count_found(connection, account_id, selection)
     query = _sql.count_by_state if selection.name is None else _sql.count_by_name
     selection = replace(selection, states=())
     rows = await connection.fetch(*query(**_bounds(account_id, selection, None, most)))
-    return {state: min(tasks, most) for state, tasks in _sum_by_state(rows).items()}
+    counts = {state: min(tasks, most) for state, tasks in _sum_by_state(rows).items()}
+    return counts, [state for state, tasks in counts.items() if tasks == most]
 
 
 async def _count_found(
     connection: Connection, account_id: AccountId, selection: TaskFilter
-) -> dict[TaskState, int]:
+) -> tuple[dict[TaskState, int], list[TaskState]]:
     selection = replace(selection, states=())
     bounds = _bounds(account_id, selection, None, MOST_COMPARED)
-    return _sum_by_state(await connection.fetch(*_sql.count_like(**bounds, part=selection.find)))
+    rows = await connection.fetch(*_sql.count_like(**bounds, part=selection.find))
+    capped = {_state(row) for row in rows if row["compared"] == MOST_COMPARED}
+    return _sum_by_state(rows), sorted(capped)
 
 
 def _sum_by_state(rows: Iterable[Any]) -> dict[TaskState, int]:
     counts = dict.fromkeys(TaskState, 0)
     for row in rows:
-        counts[TaskState(row["key"].split("/")[-2])] += row["tasks"]
+        counts[_state(row)] += row["tasks"]
     return counts
+
+
+def _state(row: Any) -> TaskState:
+    """Of a key: account, state and kind."""
+    return TaskState(row["key"].split("/")[-2])
 
 
 def _query(
