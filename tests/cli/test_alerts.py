@@ -41,6 +41,9 @@ def test_firing_alerts_come_first_and_silences_last(user: CommandLine, server: F
     assert lines[0].split() == ["STATE", "ALERT", "SINCE", "DETAIL"]
     assert lines[1].startswith("firing") and lines[1].endswith("silent for 5 min 0 s.")
     assert lines[2].startswith("resolved") and lines[4].startswith("silence_")
+    silenced = replace(an_alert(1, AlertState.FIRING), is_silenced=True)
+    server.plays("/v1/alerts", says(AlertPage([alerts[0], silenced], [SILENCE])))
+    assert user.run("admin", "alerts").stdout.decode().splitlines()[1].startswith("silenced")
     (document,) = user.run("admin", "alerts", "--json").lines()
     assert [alert["id"] for alert in document["alerts"]] == [2, 1]
     server.plays("/v1/alerts", says(AlertPage([], [])))

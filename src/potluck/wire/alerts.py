@@ -25,6 +25,7 @@ class AlertView(Struct, frozen=True):
     resolved_at: datetime | None = None
     notified_at: datetime | None = None  # when the last message that it fires was made
     node_id: NodeId | None = None
+    is_silenced: bool = False  # no messages are sent about it now
 
 
 class SilenceView(Struct, frozen=True):

@@ -147,9 +147,10 @@ def _ordered(alerts: list[AlertView]) -> list[AlertView]:
 
 
 def _alert_row(alert: AlertView) -> list[Cell]:
+    is_silenced = alert.is_silenced and alert.state is not AlertState.RESOLVED
     moment = alert.resolved_at or alert.fired_at or alert.began_at
     return [
-        Cell(alert.state, _TONES[alert.state]),
+        Cell("silenced") if is_silenced else Cell(alert.state, _TONES[alert.state]),
         *(Cell(alert.name), Cell(show_since(moment, datetime.now(UTC))), Cell(alert.detail)),
     ]
 

@@ -51,6 +51,7 @@ AREA: Final = Area(
                 *(42, AlertName.NODE_LOST, NODE, AlertState.FIRING, _DETAIL, at(9, 25), at(9, 30)),
                 notified_at=at(9, 30),
                 node_id=NODE,
+                is_silenced=True,
             )
         ],
         [_SILENCE],
@@ -62,8 +63,9 @@ async def list_alerts(
 ) -> AlertPage:
     """Lists alerts, newest first, also resolved ones, and the silences in effect."""
     async with services.database.transaction() as connection:
-        rows = await alerts.page(connection, cursor, limit + 1)
         silences = await alerts.list_silences(connection)
+        known, now = alerts.as_silences(silences), services.clock.now()
+        rows = await alerts.page(connection, cursor, limit + 1, known, now)
     more = len(rows) > limit
     return AlertPage(rows[:limit], silences, rows[limit - 1].id if more else None)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from potluck.decide.alerts.messages import Silence
+from potluck.decide.alerts.messages import Silence, is_silenced
 from potluck.decide.alerts.transitions import Alert, AlertStep
 from potluck.model.alert import AlertName, AlertState
 from potluck.model.ids import AccountId, NodeId
@@ -68,10 +68,12 @@ async def latest_id(connection: Connection, names: Sequence[AlertName], subject:
     return latest_id
 
 
-async def page(connection: Connection, before: int, limit: int) -> list[AlertView]:
+async def page(
+    connection: Connection, before: int, limit: int, silences: Sequence[Silence], now: datetime
+) -> list[AlertView]:
     """Newest first."""
     rows = await connection.fetch(*_sql.page(before_id=before, limit=limit))
-    return [_view(row) for row in rows]
+    return [_view(row, is_silenced(_alert(row), silences, now)) for row in rows]
 
 
 async def list_silences(connection: Connection) -> list[SilenceView]:
@@ -133,7 +135,7 @@ def _alert(row: Any) -> Alert:
     )
 
 
-def _view(row: Any) -> AlertView:
+def _view(row: Any, silenced: bool) -> AlertView:
     return AlertView(
         row["id"],
         AlertName(row["name"]),
@@ -145,6 +147,7 @@ def _view(row: Any) -> AlertView:
         row["resolved_at"],
         row["told_at"],
         row["node_id"],
+        silenced,
     )
 
 

@@ -167,6 +167,13 @@ async def test_a_destination_that_hangs_takes_no_longer_than_it_may(services: Se
     assert result.problem == "it did not answer within 0.1 s"
 
 
+async def are_silenced(services: Services) -> list[bool]:
+    async with services.database.transaction() as connection:
+        silences = alerts.as_silences(await alerts.list_silences(connection))
+        listed = await alerts.page(connection, 2**62, 10, silences, services.clock.now())
+    return [alert.is_silenced for alert in listed]
+
+
 async def test_a_silenced_alert_is_sent_when_the_silence_ends(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
@@ -177,12 +184,14 @@ async def test_a_silenced_alert_is_sent_when_the_silence_ends(
     await see(services, DISK)
     await deliver_all(services)
     assert destination.received == []
+    assert await are_silenced(services) == [True]
     async with services.database.transaction() as connection:
         assert await alerts.end_silence(connection, silence.id)
         assert not await alerts.end_silence(connection, silence.id)
     await see(services, DISK)
     await deliver_all(services)
     assert titles(destination) == ["Potluck: disk almost full"]
+    assert await are_silenced(services) == [False]
 
 
 async def test_quiet_hours_are_those_of_the_clock_on_the_wall(
