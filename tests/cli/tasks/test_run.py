@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from potluck.cli.tasks.task_text import describe_stage
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId
@@ -108,6 +109,18 @@ def test_a_silent_node_is_shown_with_the_time_of_the_retry(
         f"running on attic (L4): the node has been silent since {since.astimezone():%H:%M:%S};"
         f" unless it answers, the task moves to another node at {until.astimezone():%H:%M:%S}"
     ) in result.stderr
+
+
+def test_a_silent_node_fits_the_line_of_a_terminal() -> None:
+    since, until = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 12, 1, tzinfo=UTC)
+    silent = replace(
+        a_task(TaskState.RUNNING),
+        attempts=[an_attempt("lab-workstation", "NVIDIA GeForce RTX 4090")],
+        silence=NodeSilence(since, until),
+    )
+    text = describe_stage(silent, is_live=True)
+    assert f"{until.astimezone():%H:%M:%S}" in text
+    assert len(text) < 80 - len("⠙  · 10 min 35 s")
 
 
 def test_a_failure_with_a_known_cause_says_what_to_do(

@@ -7,7 +7,7 @@ from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.model.task import EndReason, TaskState
 from potluck.model.units import show_amount, show_count, show_seconds
-from potluck.wire.consumer import AttemptView, TaskView
+from potluck.wire.consumer import AttemptView, NodeSilence, TaskView
 
 TONES = {
     TaskState.QUEUED: Tone.WAITING,
@@ -23,9 +23,7 @@ TONES = {
 def describe_reason(task: TaskView) -> str:
     """Why it waits, or why it ended as it did; empty if there is nothing to explain."""
     if task.silence is not None:
-        since, until = (
-            f"{moment.astimezone():%H:%M:%S}" for moment in (task.silence.since, task.silence.until)
-        )
+        since, until = _local_times(task.silence)
         return (
             f"the node has been silent since {since};"
             f" unless it answers, the task moves to another node at {until}"
@@ -37,6 +35,11 @@ def describe_reason(task: TaskView) -> str:
     if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
         return ""  # the state says it all
     return explain_end(task)
+
+
+def _local_times(silence: NodeSilence) -> tuple[str, str]:
+    """When the node was heard last, and when its task moves."""
+    return f"{silence.since.astimezone():%H:%M:%S}", f"{silence.until.astimezone():%H:%M:%S}"
 
 
 def duration_seconds(task: TaskView, now: datetime) -> float | None:
@@ -100,6 +103,11 @@ def describe_stage(task: TaskView, is_live: bool = False) -> str:
         # Between two ranges an array is assigned or queued again, which is shown as running.
         shown_phase = TaskState.RUNNING.value if percent_done(task.items) else phase
         return f"{shown_phase}: {describe_progress(task.items, is_live)}"
+    if is_live and task.silence is not None and attempt is not None:
+        # Both times fit a line of 80 columns.
+        since, until = _local_times(task.silence)
+        node = printable(attempt.node_name)
+        return f"{phase} on {node}: silent since {since}, moves elsewhere at {until}"
     if task.state is not TaskState.QUEUED and attempt is not None:
         place = f"{phase} on {describe_place(attempt)}"
         return f"{place}: {reason}" if reason else place
