@@ -104,10 +104,9 @@ def describe_stage(task: TaskView, is_live: bool = False) -> str:
         shown_phase = TaskState.RUNNING.value if percent_done(task.items) else phase
         return f"{shown_phase}: {describe_progress(task.items, is_live)}"
     if is_live and task.silence is not None and attempt is not None:
-        # Both times fit a line of 80 columns.
-        since, until = _local_times(task.silence)
-        node = printable(attempt.node_name)
-        return f"{phase} on {node}: silent since {since}, moves elsewhere at {until}"
+        # The time fits a line of 80 columns.
+        _, until = _local_times(task.silence)
+        return f"{printable(attempt.node_name)} is silent; the task moves elsewhere at {until}"
     if task.state is not TaskState.QUEUED and attempt is not None:
         place = f"{phase} on {describe_place(attempt)}"
         return f"{place}: {reason}" if reason else place
