@@ -18,8 +18,8 @@ from potluck.store.sql_files import load
 from potluck.wire import codec
 
 _sql = load("alerts")
-# More of one kind need no more messages.
-_MOST = 1_000
+# More of one kind need no more messages. Several times as many as one account may have.
+_MOST = 5_000
 
 
 async def list_lost_nodes(connection: Connection, lapse: timedelta) -> tuple[LostNode, ...]:

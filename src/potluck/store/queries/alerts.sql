@@ -180,17 +180,25 @@ SELECT count(*) FROM gone
 
 -- name: lost_nodes
 -- A node that was away for very long has gone for good; another wallet may have its devices then.
+-- Known ones first: an alert must not end because there are too many.
 SELECT id, account_id, name AS node_name, heartbeat_at FROM nodes
 WHERE state = 'silent' AND heartbeat_at > now() - :lapse::interval
-ORDER BY heartbeat_at DESC LIMIT :limit
+ORDER BY EXISTS (SELECT FROM alerts
+    WHERE alerts.name = 'NodeLost' AND subject = nodes.id AND alerts.state <> 'resolved') DESC,
+    heartbeat_at DESC
+LIMIT :limit
 
 -- name: devices
 SELECT devices.id, account_id, node_id, nodes.name AS node_name, model,
     CASE WHEN availability = 'sick' THEN why END AS sick_because,
     CASE WHEN hot_since IS NOT NULL THEN hot_celsius END AS hot_celsius
 FROM devices JOIN nodes ON nodes.id = node_id
-WHERE (hot_since IS NOT NULL OR availability = 'sick') AND is_present AND state = 'online'
-ORDER BY devices.id LIMIT :limit
+WHERE (hot_since IS NOT NULL OR availability = 'sick') AND is_present AND nodes.state = 'online'
+ORDER BY EXISTS (SELECT FROM alerts
+    WHERE alerts.name IN ('DeviceSick', 'DeviceHot') AND subject = devices.id
+        AND alerts.state <> 'resolved') DESC,
+    devices.id
+LIMIT :limit
 
 -- name: has_online_node
 SELECT EXISTS (SELECT FROM nodes WHERE state = 'online')

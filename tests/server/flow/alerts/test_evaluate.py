@@ -26,7 +26,7 @@ from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.alert_watch import AlertWatchLoop
 from potluck.server.loops.alerts import AlertLoop
 from potluck.server.services import Services
-from potluck.store.alerts import alerts
+from potluck.store.alerts import alerts, observations
 from potluck.store.scheduler import leader
 from potluck.wire.consumer import ServerReadiness
 from potluck.wire.device_status import DeviceStatus
@@ -239,6 +239,30 @@ async def test_owners_get_events_of_a_lost_node_and_its_return(
     await pool.beat(node.node_id)
     await duty.run()
     assert await events(pool, pool.bob) == ["node.lost", "node.returned"]
+
+
+async def test_an_alert_does_not_end_because_there_are_too_many(
+    services: Services, pool: Pool, destination: AlertReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of a node nor of a device; later ones have their turn when one has ended."""
+    monkeypatch.setattr(observations, "_MOST", 1)
+    first, second = [(await pool.offer()).node_id for _ in range(2)]
+    duty = LeaderDuty(services, pool)
+    firing = "SELECT string_agg(subject, ' ') FROM alerts WHERE state = 'firing' AND name = $1"
+    hot = "UPDATE devices SET hot_since = now(), hot_celsius = 99 WHERE node_id = $1"
+    await pool.sql(hot, second)
+    await duty.run()
+    device = await pool.sql(firing, AlertName.DEVICE_HOT)
+    await pool.sql(hot, first)
+    await duty.run()
+    assert device and await pool.sql(firing, AlertName.DEVICE_HOT) == device
+    for node_id in (first, second):
+        await pool.sql("UPDATE nodes SET state = 'silent' WHERE id = $1", node_id)
+        await duty.run()
+        assert await pool.sql(firing, AlertName.NODE_LOST) == first
+    await pool.beat(first)
+    await duty.run()
+    assert await pool.sql(firing, AlertName.NODE_LOST) == second
 
 
 async def test_a_node_that_left_did_not_return_and_one_that_is_long_gone_is_not_lost(
