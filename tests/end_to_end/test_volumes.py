@@ -260,7 +260,7 @@ def test_a_removed_version_stays_for_the_tasks_that_mount_it(pool: Pool, tmp_pat
     assert "leaving" not in [volume.name for volume in pool.client.volumes.list()]
     task = pool.client.tasks.wait(task_id)
     assert pool.log(task) == "still here\n"
-    with pytest.raises(InvalidInput, match="no volume"):
+    with pytest.raises(InvalidInput, match=r"has no volume 'leaving' that you may mount"):
         pool.client.tasks.retry(task_id)
 
 

@@ -224,9 +224,9 @@ class Volumes:
             return VolumePut(self.get(name), 0, False)
         manifests = self._known_manifests(own, same)
         packed = pack_chunks(files, index_chunks(manifests))
-        sent = self._send(packed, on_progress)
-        manifest = make_manifest(files, packed, sent)
-        return self._finish(name, manifest, packed.new_bytes, None)
+        packs, sent_bytes = self._send(packed, on_progress)
+        manifest = make_manifest(files, packed, packs)
+        return self._finish(name, manifest, sent_bytes, None)
 
     def _add(
         self, name: str, files: Sequence[ChunkedFile], on_progress: Progress | None
@@ -235,19 +235,19 @@ class Volumes:
         newest = own[0].newest if own else None
         base = None if newest is None else self._manifest(newest.manifest)
         packed = pack_chunks(files, index_chunks([] if base is None else [base]))
-        sent = self._send(packed, on_progress)
+        packs, sent_bytes = self._send(packed, on_progress)
         replaced = {file.path for file in files}
         kept = [
             (file, base)
             for file in (() if base is None else base.files)
             if base is not None and file.path not in replaced
         ]
-        manifest = make_manifest(files, packed, sent, kept)
+        manifest = make_manifest(files, packed, packs, kept)
         after = None if newest is None else newest.version
-        return self._finish(name, manifest, packed.new_bytes, after)
+        return self._finish(name, manifest, sent_bytes, after)
 
     def _finish(
-        self, name: str, manifest: VolumeManifest, new_bytes: int, after: str | None
+        self, name: str, manifest: VolumeManifest, sent_bytes: int, after: str | None
     ) -> VolumePut:
         data = manifest.encode()
         if len(data) > MOST_MANIFEST_BYTES:
@@ -261,7 +261,7 @@ class Volumes:
             body = PutVolume(name, Files(transport).upload_bytes(data), after)
             return call_api(transport, routes.PUT_VOLUME, VolumeDetails, body=body, repeatable=True)
 
-        return VolumePut(persist(transport, finish), new_bytes + len(data), True)
+        return VolumePut(persist(transport, finish), sent_bytes + len(data), True)
 
     def _known_manifests(
         self, own: Sequence[VolumeView], same: VolumeView | None
@@ -283,24 +283,27 @@ class Volumes:
             raise UntrustedResult("The manifest of the volume is too large.", "Do not use it.")
         return decode_manifest(Files(self._transport).download_bytes(ref))
 
-    def _send(self, packed: PackedChunks, on_progress: Progress | None) -> Sequence[BlobRef]:
-        """Uploads the new packs, a few at a time; returns them in order."""
+    def _send(
+        self, packed: PackedChunks, on_progress: Progress | None
+    ) -> tuple[Sequence[BlobRef], int]:
+        """Uploads the new packs, a few at a time; returns them in order, and how much was sent."""
         refs: dict[int, BlobRef] = {}
-        done, total, lock = 0, packed.new_bytes, threading.Lock()
+        done, sent, total, lock = 0, 0, packed.new_bytes, threading.Lock()
 
         def send(number: int) -> None:
-            nonlocal done
+            nonlocal done, sent
             source = io.BytesIO(read_pack(packed.new_packs[number]))
             ref = describe_blob(source)
-            persist(self._transport, lambda: upload(self._transport, source, ref))
+            new = persist(self._transport, lambda: upload(self._transport, source, ref))
             with lock:
+                sent += new
                 refs[number] = ref
                 done += ref.size_bytes
                 if on_progress is not None:
                     on_progress(done, total)
 
         map_in_threads(send, range(len(packed.new_packs)), _MOST_SENDERS)
-        return [refs[number] for number in range(len(packed.new_packs))]
+        return [refs[number] for number in range(len(packed.new_packs))], sent
 
     def _download(self, manifest: VolumeManifest, file: VolumeFile, place: Path) -> None:
         """The file appears only when all its chunks are right."""

@@ -125,7 +125,7 @@ def test_sources_are_named_as_people_expect(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no files"):
         (tmp_path / "nothing").mkdir()
         list_sources([tmp_path / "nothing"])
-    with pytest.raises(InvalidInput, match="neither a folder nor a file"):
+    with pytest.raises(InvalidInput, match=r"neither a folder nor a file: it does not exist"):
         list_sources([tmp_path / "missing"])
     with pytest.raises(InvalidInput, match="Two files"):
         list_sources([tmp_path / "a.txt", tmp_path / "a.txt"])

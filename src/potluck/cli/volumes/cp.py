@@ -48,7 +48,9 @@ def cp(
                 into[1], _named(into[1], into[2], [Path(source) for source in sources]), progress
             )
             copied = [Path(source) for source in sources]
-            note = f"{into[1]} has a new version; sent {show_bytes(put.sent_bytes)}."
+            is_first = len(put.volume.versions) == 1
+            what = f"Made the volume {into[1]}" if is_first else f"{into[1]} has a new version"
+            note = f"{what}; sent {show_bytes(put.sent_bytes)}."
             result: dict[str, object] = {
                 "volume": put.volume.volume,
                 "version": put.volume.versions[0],

@@ -75,8 +75,11 @@ def describe_blob(source: BinaryIO) -> BlobRef:
 
 def upload(
     transport: Transport, source: BinaryIO, blob: BlobRef, progress: Progress | None = None
-) -> None:
-    """Returns when the server has all bytes. An upload that the server dropped is started again."""
+) -> int:
+    """Returns when the server has all bytes, and how many of them had to be sent.
+
+    An upload that the server dropped is started again.
+    """
     for _ in range(_MOST_STARTS):
         begun = _begin(transport, blob)
         try:
@@ -90,6 +93,9 @@ def upload(
         )
     if progress is not None:
         progress(blob.size_bytes, blob.size_bytes)
+    if begun.complete:
+        return 0
+    return max(0, blob.size_bytes - begun.parts_done * begun.part_bytes)
 
 
 def _begin(transport: Transport, blob: BlobRef) -> Upload:

@@ -91,6 +91,11 @@ def list_sources(sources: Sequence[Path]) -> list[LocalFile]:
                     found.append(LocalFile(prefix + path.relative_to(source).as_posix(), path))
         elif source.is_file() and is_path(source.name):
             found.append(LocalFile(source.name, source))
+        elif not source.exists():
+            raise InvalidInput(
+                f"{str(source)!r} is neither a folder nor a file: it does not exist.",
+                "Check the path.",
+            )
         else:
             mistakes.append(f"{str(source)!r} is neither a folder nor a file with a valid name")
     _check(found, mistakes)

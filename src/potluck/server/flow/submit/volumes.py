@@ -170,9 +170,11 @@ def _resolve(mount: VolumeMount, known: Sequence[MountableVersion]) -> VolumeMou
         if volume.name == mount.name and (volume.is_own if owner is None else volume.owner == owner)
     ]
     if not of_name:
-        whose = "You have" if owner is None else f"{owner} shares with you"
+        which = f"volume {mount.name!r}"
         raise InvalidInput(
-            f"{whose} no volume {mount.name!r}.",
+            f"You have no {which}."
+            if owner is None
+            else f"{owner} has no {which} that you may mount.",
             "`potluck volume ls` lists them; one that is shared with you is WALLET/NAME.",
         )
     matches = [volume for volume in of_name if volume.version.startswith(mount.version or "")]
