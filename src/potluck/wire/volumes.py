@@ -11,6 +11,7 @@ manifest here. Until then nothing of it is visible.
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import pairwise
 from typing import Annotated
 
 import msgspec
@@ -97,7 +98,7 @@ class VolumeChunk(Struct, frozen=True, array_like=True, gc=False):
     sha256: Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
-class VolumeFile(Struct, frozen=True, array_like=True):
+class VolumeFile(Struct, frozen=True, array_like=True, gc=False):
     path: Annotated[str, Meta(min_length=1, max_length=500)]
     is_executable: bool
     chunks: tuple[VolumeChunk, ...]
@@ -152,10 +153,11 @@ def _check_packs(manifest: VolumeManifest) -> None:
 
 
 def _check_paths(paths: list[str]) -> None:
+    """In small steps: others wait while a single one is made for all paths."""
     for path in paths:
         if not is_path(path):
             raise _invalid(f"{path!r} is not a name that every system supports")
-    if sorted(set(paths)) != paths:
+    if any(before >= path for before, path in pairwise(paths)):
         raise _invalid("its paths are not in order, or one occurs twice")
     if (nested := find_nested(paths)) is not None:
         raise _invalid(f"{nested[1]!r} is below a file")
