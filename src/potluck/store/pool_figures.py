@@ -76,7 +76,7 @@ async def read_figures(connection: Connection) -> PoolFigures:
         NodeFigures(**nodes),
         tuple(DeviceFigures(**row) for row in devices),
         {row["state"]: row["attempts"] for row in attempts},
-        dict(balances),
+        {purse: int(micro) for purse, micro in balances.items()},
         OutboxFigures(**outbox),
         await backups.latest_finished_at(connection),
         await observations.read_rewards(connection),

@@ -76,11 +76,15 @@ ON CONFLICT DO NOTHING
 
 -- name: lock_uncredited
 -- Those whose wallet has an account. Another instance that still believes to lead waits here, and
--- then finds none.
+-- then finds none. One that no balance could hold waits, and holds up no other.
 SELECT chain_deposits.id, amount_micro, accounts.id AS account_id
 FROM chain_deposits JOIN accounts ON accounts.address = chain_deposits.address
+JOIN balances ON balances.account_id = accounts.id
 WHERE chain_id = :key.chain_id AND contract = :key.contract
     AND credited_at IS NULL AND amount_micro IS NOT NULL
+    AND available_micro + (SELECT sum(earlier.amount_micro) FROM chain_deposits AS earlier
+        WHERE earlier.address = chain_deposits.address AND earlier.credited_at IS NULL
+            AND earlier.id <= chain_deposits.id) < 2::numeric ^ 62
 ORDER BY chain_deposits.id LIMIT :limit FOR UPDATE OF chain_deposits
 
 -- name: mark_credited

@@ -30,15 +30,15 @@ SELECT state, count(*) AS attempts FROM attempts WHERE finished_at IS NULL GROUP
 -- name: balances
 -- The platform has no balance: its side is the sum of its entries, if they are few. Fees and payouts
 -- are many, and accounts know what they gave and got.
-SELECT coalesce(sum(available_micro), 0)::bigint AS available,
-    coalesce(sum(held_micro), 0)::bigint AS held,
-    coalesce(sum(held_back_micro), 0)::bigint AS held_back,
-    coalesce(sum(claimable_micro), 0)::bigint AS claimable,
-    coalesce(sum(fee_micro), 0)::bigint AS fees,
-    coalesce(sum(paid_micro), 0)::bigint AS paid,
-    (SELECT coalesce(sum(amount_micro), 0)::bigint FROM ledger_entries
+SELECT coalesce(sum(available_micro), 0) AS available,
+    coalesce(sum(held_micro), 0) AS held,
+    coalesce(sum(held_back_micro), 0) AS held_back,
+    coalesce(sum(claimable_micro), 0) AS claimable,
+    coalesce(sum(fee_micro), 0) AS fees,
+    coalesce(sum(paid_micro), 0) AS paid,
+    (SELECT coalesce(sum(amount_micro), 0) FROM ledger_entries
         WHERE account_id IS NULL AND kind = 'grant') AS issued,
-    (SELECT coalesce(-sum(amount_micro), 0)::bigint FROM chain_deposits
+    (SELECT coalesce(-sum(amount_micro), 0) FROM chain_deposits
         WHERE credited_at IS NOT NULL) AS deposited
 FROM balances
 

@@ -18,6 +18,7 @@ from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.store.identity import accounts
 from potluck.store.ledger import statement
+from potluck.store.pool_figures import read_figures
 from potluck.store.scheduler import leader
 from potluck.wire.money.ledger import LineBy
 from tests.server.flow.payout.payout_pool import CONFIRMATIONS, CREDIT, PayingPool
@@ -104,6 +105,21 @@ async def test_a_wallet_gets_its_deposit_when_it_gets_its_account(paying: Paying
     assert eve is not None
     await paying.round()
     assert (await paying.pool.balance(eve.id)).available_micro == CREDIT
+
+
+async def test_a_deposit_that_no_balance_can_hold_stops_no_other(paying: PayingPool) -> None:
+    bob = Wallet("bob").address
+    await paying.pool.give(paying.pool.alice, 2**62 - 2 * CREDIT)
+    for tokens in (1, 3):
+        paying.rig.deposit(tokens * CREDIT, ALICE)
+    paying.rig.deposit(CREDIT, bob)
+    paying.mine()
+    await paying.round(2)
+    assert await available(paying) == 2**62 - CREDIT
+    assert (await paying.pool.balance(paying.pool.bob)).available_micro == CREDIT
+    await paying.pool.give(paying.pool.bob, 2**63 - 1 - CREDIT)
+    async with paying.pool.services.database.transaction() as connection:
+        assert (await read_figures(connection)).balances_micro["available"] > 2**63
 
 
 async def test_many_blocks_are_read_in_parts(paying: PayingPool) -> None:
