@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 from playwright.sync_api import expect
 
@@ -64,6 +65,25 @@ def test_a_task_is_submitted_watched_and_its_picture_seen(
     expect(page.get_by_text("a long name")).to_be_visible()
     page.get_by_role("tab", name="Attempts and usage").click()
     expect(page.get_by_text("Memory peak")).to_be_visible()
+
+
+def test_a_folder_is_sent_without_what_its_gitignore_excludes(
+    dashboard: DashboardPage, server: ServerProcess, provider: ProviderProcess, tmp_path: Path
+) -> None:
+    folder = tmp_path / "project"
+    long_name = f"{'ü' * 60}.txt"
+    for name in (".gitignore", "data/in.txt", f"data/{long_name}", "data/out.log"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("*.log\n")
+    page = dashboard.page
+    dashboard.sign_in(server.wallet)
+    dashboard.open("/submit?what=script")
+    source = "import os\nprint([*sorted(os.listdir('data')), open('data/in.txt').read()])"
+    page.get_by_label(re.compile("Source of")).fill(source)
+    page.get_by_label("Folder", exact=True).set_input_files(folder)
+    dashboard.press("Submit the task")
+    sent = str(["in.txt", long_name, "*.log\n"])
+    expect(page.get_by_role("region", name="Log")).to_contain_text(sent)
 
 
 def test_a_script_may_be_dropped_anywhere_on_the_page(

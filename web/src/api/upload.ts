@@ -15,6 +15,13 @@ export async function upload(path: string, content: Blob): Promise<Schemas["Name
   return { path, blob };
 }
 
+/** The folder as an archive, without what its `.gitignore` excludes. */
+export async function uploadFolder(chosen: readonly File[]): Promise<Schemas["NamedFile"]["blob"]> {
+  const { folderFiles, packFolder } = await import("../logic/folder");
+  const named = new Map(chosen.map((file) => [file.webkitRelativePath.replace(/^[^/]*\//, ""), file]));
+  return (await upload("folder.tar", packFolder(await folderFiles(named)))).blob;
+}
+
 async function sendPart(begun: Schemas["Upload"], number: number, content: Blob) {
   const start = number * begun.part_bytes;
   const answer = await authorisedFetch(

@@ -8,7 +8,7 @@ import { type Schemas, api, newKey, value } from "../api/client";
 import { useMe, useRefresh } from "../api/hooks";
 import { Problem } from "../api/problem";
 import { useTemplates } from "../api/templates";
-import { upload } from "../api/upload";
+import { upload, uploadFolder } from "../api/upload";
 import { Ago, Badge, Button, Credits, Loading, PageTitle, Price, ProblemNote, Section, Words } from "../components/basics";
 import { Field, Segments, TextField } from "../components/field";
 import { formatBytes, formatCount, plural } from "../logic/numbers";
@@ -47,6 +47,7 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
   const templates = useTemplates();
   const before = earlier === null ? undefined : (earlier.request as TaskRequest);
   const [files, setFiles] = useState<File[]>([]);
+  const [folder, setFolder] = useState<File[]>([]);
   const [form, setForm] = useState<Form>(before !== undefined ? formOf(before) : {
     ...EMPTY_FORM,
     what: (["template", "script", "command", "container"] as const).find((each) => each === search.what) ?? (search.template ? "template" : "script"),
@@ -87,7 +88,7 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
     setBusy(true);
     setError(null);
     try {
-      const whole = form.what === "template" && template !== undefined ? await withFiles(request, template) : await withInputs(request, files);
+      const whole = form.what === "template" && template !== undefined ? await withFiles(request, template) : await withInputs(request, files, folder);
       const task = await value(api.POST("/v1/tasks", { params: { header: { "Idempotency-Key": key } }, body: whole }));
       await refreshAll(["tasks"]);
       await navigate({ to: "/tasks/$taskId", params: { taskId: task.id } });
@@ -144,7 +145,12 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
             {form.what === "container" && (
               <TextField label="Image" placeholder="docker.io/library/busybox:1.37" value={form.image} problem={problems.image} onChange={(event) => { set({ image: event.target.value }); }} />
             )}
-            {form.what !== "template" && <InputFiles files={files} change={(next) => { setFiles(next); setKey(newKey()); }} kept={keptFiles(before)} />}
+            {form.what !== "template" && (
+              <div className="mt-3 grid gap-3 sm:grid-cols-2">
+                <InputFiles files={files} change={(next) => { setFiles(next); setKey(newKey()); }} kept={keptFiles(before)} />
+                <InputFolder files={folder} change={(next) => { setFolder(next); setKey(newKey()); }} isKept={before?.spec.folder != null} />
+              </div>
+            )}
             {form.what !== "template" && (
               <TextField
                 fieldClass="mt-3"
@@ -184,7 +190,8 @@ function SubmitForm({ earlier }: { earlier: Schemas["OriginalRequest"] | null })
 
 const keptFiles = (before: TaskRequest | undefined) => before?.spec.files?.map((file) => file.path) ?? [];
 
-async function withInputs(request: TaskRequest, files: File[]): Promise<TaskRequest> {
+async function withInputs(request: TaskRequest, files: File[], folder: File[]): Promise<TaskRequest> {
+  if (folder.length > 0) return withInputs({ ...request, spec: { ...request.spec, folder: await uploadFolder(folder) } }, files, []);
   if (files.length === 0) return request;
   const sent = await Promise.all(files.map((file) => upload(file.name, file)));
   const names = new Set(sent.map((file) => file.path));
@@ -194,15 +201,27 @@ async function withInputs(request: TaskRequest, files: File[]): Promise<TaskRequ
 
 function InputFiles({ files, change, kept }: { files: File[]; change: (files: File[]) => void; kept: string[] }) {
   return (
-    <div className="mt-3">
-      <TextField
-        label="Files for the task"
-        type="file"
-        multiple
-        hint={files.length > 0 ? files.map((file) => `${file.name} (${formatBytes(file.size)})`).join(", ") : kept.length > 0 ? `As before: ${kept.join(", ")}` : "They are beside it when it runs, and cannot be changed there."}
-        onChange={(event) => { change([...(event.target.files ?? [])]); }}
-      />
-    </div>
+    <TextField
+      label="Files for the task"
+      type="file"
+      multiple
+      hint={files.length > 0 ? files.map((file) => `${file.name} (${formatBytes(file.size)})`).join(", ") : kept.length > 0 ? `As before: ${kept.join(", ")}` : "They are beside it when it runs, and cannot be changed there."}
+      onChange={(event) => { change([...(event.target.files ?? [])]); }}
+    />
+  );
+}
+
+const DIRECTORY = { webkitdirectory: "" }; // which the types of React lack
+
+function InputFolder({ files, change, isKept }: { files: File[]; change: (files: File[]) => void; isKept: boolean }) {
+  return (
+    <TextField
+      label="Folder"
+      type="file"
+      {...DIRECTORY}
+      hint={files.length > 0 ? `${plural(files.length, "file")}; what its .gitignore excludes is not sent.` : isKept ? "As before." : "It is sent without the files in its .gitignore; the task runs in it."}
+      onChange={(event) => { change([...(event.target.files ?? [])]); }}
+    />
   );
 }
 
