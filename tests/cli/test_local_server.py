@@ -42,7 +42,9 @@ def test_a_support_bundle_is_of_the_server_that_runs_there(
 ) -> None:
     """Its port, its settings and its PostgreSQL were named to the server alone."""
     potluck, path = CommandLine(tmp_path / "config"), tmp_path / "bundle.tar.gz"
-    with ServerProcess(tmp_path / "pool", POTLUCK_LEASE_SECONDS="77") as server:
+    with ServerProcess(
+        tmp_path / "pool", POTLUCK_LEASE_SECONDS="77", POTLUCK_ALERT_URL="json://misspelt"
+    ) as server:
         (document,) = potluck.run(
             *("admin", "support-bundle", "--data-dir", tmp_path / "pool", "-o", path, "--json")
         ).lines()
@@ -50,6 +52,8 @@ def test_a_support_bundle_is_of_the_server_that_runs_there(
         for wrong, message in WRONG.items():
             refused = potluck.run("admin", *wrong.split(), "--data-dir", "pool")
             assert refused.status != 0 and message in " ".join(refused.stderr.split())
+        log = (tmp_path / "pool" / "server.log").read_text()
+    assert '"similar":"POTLUCK_ALERT_URLS"' in log and "misspelt" not in log
     assert set(document["failures"]) == {"database.json"}, "only that needs a secret"
     with tarfile.open(path) as archive:
         members = {member.name.partition("/")[2]: member for member in archive.getmembers()}

@@ -1,6 +1,7 @@
 """Settings as one frozen value, from options, variables and defaults, in that order."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -13,6 +14,9 @@ from potluck.model.decode_errors import plain_message
 from potluck.model.error import BadSettings
 
 T = TypeVar("T", bound=Struct)
+
+# One or two wrong letters; no variable of another part is as similar to a setting.
+_SIMILARITY = 0.9
 
 
 def read_values(
@@ -36,6 +40,14 @@ def read_values(
         elif variables.get(variable):
             values[field.name] = _convert(variables[variable], field.type, variable)
     return kind(**values)
+
+
+def find_misspelt(kind: type[Struct], prefix: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables that are almost the name of a setting, and that name: they would be ignored."""
+    known = [f"{prefix}{field.name.upper()}" for field in msgspec.structs.fields(kind)]
+    unknown = [name for name in variables if name.startswith(prefix) and name not in known]
+    similar = {name: get_close_matches(name, known, 1, _SIMILARITY) for name in unknown}
+    return {name: matches[0] for name, matches in similar.items() if matches}
 
 
 def with_part_directory(

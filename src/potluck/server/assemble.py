@@ -4,6 +4,7 @@ their lifetime: everything that was started is stopped in reverse order on every
 
 import asyncio
 import gc
+import os
 import secrets
 import signal
 import socket
@@ -23,6 +24,7 @@ from potluck.live.interface import Live
 from potluck.local.data_directory import held
 from potluck.local.error_tally import ErrorTally
 from potluck.local.network.presets import load_presets
+from potluck.local.settings import find_misspelt
 from potluck.model.error import ChainUnreachable, PortTaken, TransactionRefused, Unavailable
 from potluck.server import topics
 from potluck.server.accounts.first_admin import install_operator
@@ -93,6 +95,8 @@ async def serve(
     `waiting` gets the name of a service that does not answer yet, and why. `errors` are those that
     were logged; they are stored.
     """
+    for variable, setting in find_misspelt(ServerSettings, "POTLUCK_", os.environ).items():
+        log.warning("unknown variable", variable=variable, similar=setting)
     stop, stop_now = _stop_signals()
     order_by_name(settings.order_policy)
     placement_by_name(settings.placement_policy)

@@ -1,11 +1,15 @@
-"""Settings that each are fine, and not together."""
+"""Settings that each are fine, and not together; and variables that are none."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from potluck.local.settings import find_misspelt
 from potluck.model.error import BadSettings
-from potluck.server.settings import read_settings
+from potluck.server.settings import ServerSettings, read_settings
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,15 @@ def test_times_that_contradict_each_other_are_refused(
 def test_times_in_their_order_are_fine(tmp_path: Path) -> None:
     times = {"heartbeat_seconds": 1.0, "silent_after_seconds": 2.0, "lease_seconds": 3.0}
     assert read_settings({"data_directory": tmp_path, **times}, {}).lease_seconds == 3.0
+
+
+def test_a_misspelt_variable_is_noticed_and_one_of_another_part_is_not() -> None:
+    wrong = {"POTLUCK_ALERT_URL": "", "POTLUCK_LOGLEVEL": "", "POTLUCK_ALRT_URLS": "", "PATH": ""}
+    assert find_misspelt(ServerSettings, "POTLUCK_", wrong) == {
+        "POTLUCK_ALERT_URL": "POTLUCK_ALERT_URLS",
+        "POTLUCK_LOGLEVEL": "POTLUCK_LOG_LEVEL",
+        "POTLUCK_ALRT_URLS": "POTLUCK_ALERT_URLS",
+    }
+    pages = " ".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    documented = dict.fromkeys(re.findall(r"POTLUCK_[A-Z_]*[A-Z]", pages), "")
+    assert len(documented) > 200 and not find_misspelt(ServerSettings, "POTLUCK_", documented)
