@@ -79,6 +79,8 @@ def test_next_state_of_a_task_after_an_attempt(row: tuple) -> None:  # type: ign
     history = History(failures, losses, nodes_lost, max_attempts)
     following = retry_policy.decide_next(reason, history, NOW, CALM)
     assert (following.state, following.reason) == (state, end_reason)
+    if end_reason is EndReason.TOO_MANY_LOSSES:
+        assert following.detail == f"It was lost {losses} times; the last reason was {reason}."
 
 
 def uncounted() -> set[EndReason]:

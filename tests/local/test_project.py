@@ -74,6 +74,7 @@ MISTAKES = [
     ("gpu = 65", "gpu 65 is not a number of GPUs", "a100:2"),
     ("gpu = 1.5", "gpu 1.5 is not a number of GPUs", "a100:2"),
     ("model = 4090", "line 5: model must be a string", "in quotes"),
+    ('volume = "data:/in:ro"', "a volume is always read-only", "Leave out"),
     ('vram = "much"', "line 5: vram", ""),
     ('time = "soon"', "line 5: time", ""),
     ("max-price = -1", "line 5: max-price", ""),

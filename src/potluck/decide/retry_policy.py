@@ -65,7 +65,8 @@ def loss_bound(reason: EndReason, history: History) -> tuple[EndReason, str] | N
         if history.nodes_lost >= POISONED_NODES:
             return EndReason.POISON, f"It was lost on {history.nodes_lost} different nodes."
         if history.losses > MAX_LOSSES:
-            return EndReason.TOO_MANY_LOSSES, f"It was lost {history.losses} times."
+            detail = f"It was lost {history.losses} times; the last reason was {reason}."
+            return EndReason.TOO_MANY_LOSSES, detail
     if is_uncounted_loss(reason) and history.uncounted_losses >= MAX_UNCOUNTED_LOSSES:
         detail = (
             f"It was sent back {history.uncounted_losses} times without a fault of its own;"

@@ -295,6 +295,10 @@ def parse_volume(word: str, name: str = "--volume") -> VolumeMount:
             "Write it like imagenet:/data, or WALLET/imagenet:/data if it is shared with you.",
         )
     owner, volume, version, path = match.groups()
+    if path is not None and re.search(":(ro|rw)$", path):
+        raise InvalidInput(
+            f"{name} {shorten_name(word)!r}: a volume is always read-only.", "Leave out :ro or :rw."
+        )
     path = f"/volumes/{volume}" if path is None else path.rstrip("/")
     where = path if path.startswith("/") else f"/work/{path.removeprefix('./')}"
     values = {"name": volume, "path": where, "version": version, "owner": owner}

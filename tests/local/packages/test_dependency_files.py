@@ -168,6 +168,7 @@ def test_uninstallable_dependencies_are_refused(
     with pytest.raises(InvalidInput) as raised:
         read_dependency_file(path)
     assert problem in raised.value.detail
+    assert ("--folder" in raised.value.hint) == (text == "-e .")
 
 
 def test_the_best_description_of_a_folder_is_found(tmp_path: Path) -> None:

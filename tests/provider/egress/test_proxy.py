@@ -18,7 +18,7 @@ from potluck.provider.egress.proxy import Proxy, ProxyLimits
 from potluck.provider.egress.request import RequestRefused, read_request
 from potluck.provider.egress.serving_socket import leftover_directories, socket_prefix
 from potluck.provider.server.throttle import Throttle
-from tests.provider.egress.proxies import proxy_to_index
+from tests.provider.egress.proxies import ScriptedNames, proxy_to_index
 
 
 class Upstream:
@@ -156,8 +156,19 @@ async def test_an_index_that_does_not_answer_is_a_bad_gateway(tmp_path: Path) ->
         proxy = proxy_to_index(("127.0.0.1", port))
         async with serving(proxy, tmp_path) as ask:
             response = await ask(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
-    assert response.startswith(b"HTTP/1.1 502 ")
+    assert response.startswith(b"HTTP/1.1 502 ") and b"does not answer." in response
     assert proxy.unreachable == [f"127.0.0.1:{port}"]
+
+
+async def test_a_name_without_an_address_is_said_to_have_none(tmp_path: Path) -> None:
+    rules = EgressRules(hosts=("nowhere.example.org:443",))
+    proxy = Egress(tmp_path, Throttle(), ScriptedNames()).make_proxy(
+        "attempt", rules, ProxyLimits()
+    )
+    async with serving(proxy, tmp_path) as ask:
+        response = await ask(b"CONNECT nowhere.example.org:443 HTTP/1.1\r\n\r\n")
+    assert b"nowhere.example.org:443 has no address." in response
+    assert proxy.unreachable == ["nowhere.example.org:443"]
 
 
 async def test_connections_over_the_limit_are_refused(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ def test_a_grant_is_taken(
         ('network = "10.0.0.1"', "a private network"),
         ('network = "none,pypi"', "none and something else"),
         ('network = "my host"', "'my host' is not a host"),
+        ('network = "https://data.example.org/a"', "is not a host"),
+        ('network = "2001:db8::1"', "is not a host"),
         ('network_per_task = "1"', "network_per_task"),
         ('[device.CPU-1]\nnetwork_per_month = "1GB"', "applies to the whole machine"),
     ],

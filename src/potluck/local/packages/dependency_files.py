@@ -112,6 +112,9 @@ def _from_requirements(path: Path, included: list[Path]) -> Iterator[str]:
         include = re.fullmatch(r"(?:-r|--requirement)[ =]*(.+)", line)
         if include:
             yield from _from_requirements(path.parent / include[1].strip(), included)
+        elif re.match("-e|--editable", line):
+            problem = f"the option {line.split()[0]} is not supported"
+            _refuse(path, problem, "Send your own modules with --folder, and remove the line.")
         elif line.startswith("-"):
             _refuse(path, f"the option {line.split()[0]} is not supported", _INDEX_HINT)
         else:

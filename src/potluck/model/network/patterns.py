@@ -55,9 +55,18 @@ def read_pattern(entry: str) -> HostPattern:
 
 
 def _split(entry: str) -> tuple[str, tuple[int, ...]]:
+    if "/" in entry:
+        host = (entry.partition("://")[2] or entry).partition("/")[0]
+        raise InvalidInput(
+            f"{entry!r} is not a host.", f"Write the host without the rest: {host or 'HOST'}."
+        )
     host, colon, port = entry.rpartition(":")
     if not colon or entry.endswith("]"):
         return entry.lower(), USUAL_PORTS
+    if ":" in host and not host.endswith("]"):
+        raise InvalidInput(
+            f"{entry!r} is not a host.", "Write an IPv6 address in brackets, such as [2001:db8::1]."
+        )
     if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 65_536):
         raise InvalidInput(f"{entry!r} has no valid port.", _HINT)
     return host.lower(), (int(port),)

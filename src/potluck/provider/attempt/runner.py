@@ -245,13 +245,14 @@ class Runner:
             job.grant.attempt_id, requirements.network, requirements.network_bytes, stop
         ) as (way_out, socket):
             outcome = await self._run_job(replace(job, network=socket))
-        reasons = {
-            "--network does not allow it": way_out.refused,
-            "it is not a public address": way_out.not_public,
+        problems = {
+            "was refused: --network does not allow it": way_out.refused,
+            "was refused: it is not a public address": way_out.not_public,
+            "was not reached: it has no address or does not answer": way_out.unreachable,
         }
-        for reason, hosts in reasons.items():
+        for problem, hosts in problems.items():
             for host in hosts:
-                await job.log.write("potluck", f"{host} was refused: {reason}.\n".encode())
+                await job.log.write("potluck", f"{host} {problem}.\n".encode())
         return outcome, way_out.budget.spent_bytes
 
     async def _run_job(self, job: PreparedAttempt) -> RunOutcome:

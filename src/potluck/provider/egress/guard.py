@@ -37,7 +37,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class HostUnreachable(Exception):
-    """The host was allowed, but there is no connection."""
+    """The host was allowed, but there is no connection: the text says what it lacks."""
 
 
 class EgressRules(Struct, frozen=True):
@@ -115,7 +115,7 @@ class EgressGuard:
                 return await asyncio.open_connection(str(address), endpoint[1])
             except OSError as error:
                 problem = error
-        raise HostUnreachable(str(problem))
+        raise HostUnreachable("does not answer") from problem
 
     def _check_addresses(self, endpoint: Endpoint, addresses: Sequence[Address]) -> None:
         """All of them must pass, so that a name cannot hide a private address behind a public."""
@@ -137,13 +137,13 @@ class EgressGuard:
             found = await self._names.addresses(name, endpoint[1], self._name)
             addresses = [ip_address(text) for text in found]
         except (OSError, UnicodeError, ValueError) as error:
-            raise HostUnreachable(f"{host} has no address") from error
+            raise HostUnreachable("has no address") from error
         except Busy:
             raise RequestRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE, "Too many names are being looked up."
             ) from None
         if not addresses:
-            raise HostUnreachable(f"{host} has no address")
+            raise HostUnreachable("has no address")
         return addresses
 
 

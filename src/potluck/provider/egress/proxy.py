@@ -113,9 +113,7 @@ class Proxy:
         except HostUnreachable as error:
             _note(self.unreachable, request.endpoint, "egress.unreachable")
             host, port = request.endpoint
-            raise RequestRefused(
-                HTTPStatus.BAD_GATEWAY, f"{host}:{port} does not answer."
-            ) from error
+            raise RequestRefused(HTTPStatus.BAD_GATEWAY, f"{host}:{port} {error}.") from error
         pipe.renew(self._limits.idle_seconds)
         try:
             if request.is_tunnel:
