@@ -45,10 +45,8 @@ def list_epochs(
     for epoch in epochs:
         for root in epoch.roots:
             if root.waits_because:
-                screen.err.prose(
-                    f"The root of epoch {epoch.number} waits: {printable(root.waits_because)}.",
-                    Tone.WAITING,
-                )
+                why = printable(root.waits_because.rstrip("."))
+                screen.err.prose(f"The root of epoch {epoch.number} waits: {why}.", Tone.WAITING)
     if any(root.is_partial for epoch in epochs for root in epoch.roots):
         screen.err.prose(
             "A part: the root is full, and the rewards of other accounts are in the next one.",
