@@ -32,6 +32,16 @@ class DashboardPage:
     def open(self, path: str) -> None:
         self.page.goto(self.url + path)
 
+    def hide(self, is_hidden: bool) -> None:
+        """As a browser does when its user looks at another tab."""
+        self.page.evaluate(
+            """(isHidden) => {
+                Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+                document.dispatchEvent(new Event("visibilitychange"));
+            }""",
+            is_hidden,
+        )
+
     def expect_title(self, title: str) -> None:
         expect(self.page.get_by_role("heading", level=1)).to_have_text(title)
 

@@ -44,3 +44,24 @@ def test_a_reader_who_pauses_the_updates_sees_how_many_are_new(
     dashboard.press("Resume live updates")
     expect(page.get_by_role("link", name="while paused")).to_be_visible()
     server.client().post(f"/v1/tasks/{task_id}/cancel", {})
+
+
+def test_a_hidden_page_has_no_connection_and_catches_up_when_it_is_shown(
+    dashboard: DashboardPage, server: ServerProcess
+) -> None:
+    page = dashboard.page
+    dashboard.sign_in(server.wallet)
+    dashboard.open("/tasks")
+    expect(page.locator("[data-live=live]")).to_be_attached()
+    with page.expect_event("requestfailed", lambda sent: sent.url.endswith("/events/follow")):
+        dashboard.hide(True)
+    needs = {"device_kind": "gpu"}
+    task_id = server.client().submit("print()", name="while hidden", requirements=needs)
+    with page.expect_request("**/events/follow"):
+        dashboard.hide(False)
+    expect(page.get_by_role("link", name="while hidden")).to_be_visible()
+    with page.expect_event("requestfailed", lambda sent: sent.url.endswith("/events/follow")):
+        page.evaluate("window.dispatchEvent(new Event('pagehide'))")
+    with page.expect_request("**/events/follow"):
+        page.evaluate("window.dispatchEvent(new Event('pageshow'))")
+    server.client().post(f"/v1/tasks/{task_id}/cancel", {})

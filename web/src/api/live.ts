@@ -37,7 +37,10 @@ export function startLive(client: QueryClient) {
     onStatus: (status) => {
       if (status === "live") {
         // Anything may have happened without a connection.
-        if (wasLive) void client.invalidateQueries();
+        if (wasLive) {
+          note([]);
+          if (!live.isPaused) apply();
+        }
         wasLive = true;
       }
       become({ status });

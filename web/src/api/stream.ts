@@ -1,6 +1,8 @@
 // A stream of server-sent events that reconnects by itself and continues after its last event.
 //
-// `fetch` and not EventSource: the access token goes into a header, never into an address.
+// `fetch` and not EventSource: the access token goes into a header, never into an address. Only a page that
+// can be seen has streams: a browser opens six connections to a server, which all its tabs and the pages that
+// it keeps to go back to share.
 
 import { EventParser, type ServerEvent } from "../logic/event_parser";
 import { authorisedFetch } from "./client";
@@ -19,6 +21,17 @@ const LONGEST_WAIT = 8_000;
 // The server sends a comment more often than this; without one the connection is dead.
 const SILENCE = 60_000;
 
+// Whether nobody sees the page: its tab is behind others, or the browser keeps it to go back to.
+let isAway = document.hidden;
+const presence = new EventTarget();
+const look = (isLeft: boolean) => {
+  isAway = isLeft || document.hidden;
+  presence.dispatchEvent(new Event("change"));
+};
+document.addEventListener("visibilitychange", () => { look(false); });
+window.addEventListener("pagehide", () => { look(true); });
+window.addEventListener("pageshow", () => { look(false); });
+
 /** Starts the stream; the returned function ends it. */
 export function openStream(path: string, handlers: Handlers): () => void {
   const control = new AbortController();
@@ -33,8 +46,15 @@ async function follow(path: string, handlers: Handlers, signal: AbortSignal) {
   let failures = 0;
   while (!signal.aborted) {
     handlers.onStatus("connecting");
+    if (isAway) {
+      await new Promise((resolve) => { presence.addEventListener("change", resolve, { once: true }); });
+      continue;
+    }
+    const hiding = new AbortController();
+    const hide = () => { if (isAway) hiding.abort(); };
+    presence.addEventListener("change", hide);
     try {
-      await connect(path, position, signal, () => {
+      await connect(path, position, AbortSignal.any([signal, hiding.signal]), () => {
         failures = 0;
         handlers.onStatus("live");
       }, (event) => {
@@ -44,9 +64,12 @@ async function follow(path: string, handlers: Handlers, signal: AbortSignal) {
       if (handlers.isOver?.()) break;
     } catch (error) {
       if (signal.aborted) return;
+      if (hiding.signal.aborted) continue;
       const problem = asProblem(error);
       handlers.onStatus("waiting", problem);
       if (problem.status === 404 || problem.status === 403) return;
+    } finally {
+      presence.removeEventListener("change", hide);
     }
     failures += 1;
     const pause = Math.min(LONGEST_WAIT, 500 * 2 ** Math.min(failures, 6)) * (0.5 + Math.random() / 2);
