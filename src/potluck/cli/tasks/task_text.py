@@ -7,7 +7,7 @@ from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.model.task import EndReason, TaskState
 from potluck.model.units import show_amount, show_count, show_seconds
-from potluck.wire.consumer import AttemptView, NodeSilence, TaskView
+from potluck.wire.consumer import AttemptView, TaskView
 
 TONES = {
     TaskState.QUEUED: Tone.WAITING,
@@ -23,7 +23,9 @@ TONES = {
 def describe_reason(task: TaskView) -> str:
     """Why it waits, or why it ended as it did; empty if there is nothing to explain."""
     if task.silence is not None:
-        since, until = _local_times(task.silence)
+        since, until = (
+            f"{moment.astimezone():%H:%M:%S}" for moment in (task.silence.since, task.silence.until)
+        )
         return (
             f"the node has been silent since {since};"
             f" unless it answers, the task moves to another node at {until}"
@@ -35,11 +37,6 @@ def describe_reason(task: TaskView) -> str:
     if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
         return ""  # the state says it all
     return explain_end(task)
-
-
-def _local_times(silence: NodeSilence) -> tuple[str, str]:
-    """When the node was heard last, and when its task moves."""
-    return f"{silence.since.astimezone():%H:%M:%S}", f"{silence.until.astimezone():%H:%M:%S}"
 
 
 def duration_seconds(task: TaskView, now: datetime) -> float | None:
@@ -105,7 +102,7 @@ def describe_stage(task: TaskView, is_live: bool = False) -> str:
         return f"{shown_phase}: {describe_progress(task.items, is_live)}"
     if is_live and task.silence is not None and attempt is not None:
         # The time fits a line of 80 columns.
-        _, until = _local_times(task.silence)
+        until = f"{task.silence.until.astimezone():%H:%M:%S}"
         return f"{printable(attempt.node_name)} is silent; the task moves elsewhere at {until}"
     if task.state is not TaskState.QUEUED and attempt is not None:
         place = f"{phase} on {describe_place(attempt)}"
