@@ -271,6 +271,10 @@ def test_failed_items_of_a_task_that_succeeded_are_told() -> None:
     )
     assert describe_reason(ended_task) == "3 items failed"
     assert describe_reason(replace(ended_task, is_stream=True)) == "3 calls failed"
+    assert ended_task.items is not None
+    counts = replace(ended_task.items, failed=0, cancelled=1)
+    stream = replace(ended_task, is_stream=True, items=counts)
+    assert describe_reason(stream) == "1 call cancelled"
     assert summarize_task(ended_task, NOW) == "hello succeeded: 9 of 9 items, 3 failed, 1 cancelled"
 
 

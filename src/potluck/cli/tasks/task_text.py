@@ -32,8 +32,10 @@ def describe_reason(task: TaskView) -> str:
         )
     if not task.state.is_final:
         return printable(task.waiting.sentence) if task.waiting is not None else ""
-    if task.state is TaskState.SUCCEEDED and task.items is not None and task.items.failed:
-        return f"{show_count(task.items.failed, 'call' if task.is_stream else 'item')} failed"
+    if task.state is TaskState.SUCCEEDED and task.items is not None:
+        kind, items = "call" if task.is_stream else "item", task.items
+        count, end = (items.failed, "failed") if items.failed else (items.cancelled, "cancelled")
+        return f"{show_count(count, kind)} {end}" if count else ""
     if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
         return ""  # the state says it all
     return explain_end(task)
