@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from potluck.decide.pool.model_patterns import matches_model
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, DeviceId, NodeId
@@ -41,12 +42,14 @@ async def page(
     """Devices of nodes that have not left, in the order of their ids."""
     kinds = [selection.kind] if selection.kind else list(DeviceKind)
     max_price = selection.max_price_micro_per_hour
+    models = await _matching_models(connection, selection.model)
     rows = await connection.fetch(
         *_sql.page(
             viewer_id=viewer_id,
             after_id=behind or "",
             kinds=kinds,
-            models=like_patterns(selection.model),
+            models=[model for model, _ in models],
+            sizes=[memory_bytes for _, memory_bytes in models],
             filter=selection,
             limit=limit,
             max_price_micro_per_hour=_NO_LIMIT if max_price is None else max_price,
@@ -55,6 +58,17 @@ async def page(
     )
     uses = await _uses(connection, viewer_id, rows)
     return [_view(row, uses.get(row["id"], [])) for row in rows]
+
+
+async def _matching_models(connection: Connection, patterns: str | None) -> list[tuple[str, int]]:
+    """The names and memories on offer that match, compared as for a task."""
+    if patterns is None:
+        return []
+    return [
+        (row["model"], row["memory_bytes"])
+        for row in await connection.fetch(*_sql.models())
+        if matches_model(patterns, row["model"], row["memory_bytes"])
+    ]
 
 
 async def _uses(
@@ -111,14 +125,6 @@ def visible_state(row: Any, is_mine: bool) -> tuple[Availability, str]:
 
 def chooses_accounts(description: DeviceDescription) -> bool:
     return bool(description.terms.allow or description.terms.deny)
-
-
-def like_patterns(pattern: str | None) -> list[str]:
-    """`RTX 40*|A100` as LIKE patterns: anywhere in the name, one of several."""
-    if pattern is None:
-        return ["%"]
-    globs = _escaped(pattern).replace("*", "%").replace("?", "_").split("|")
-    return [f"%{glob.strip()}%" for glob in globs]
 
 
 def _escaped(text: str) -> str:

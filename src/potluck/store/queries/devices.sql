@@ -13,7 +13,8 @@ SELECT devices.id, node_id, nodes.name AS node_name, nodes.state AS node_state,
     coalesce(nodes.description -> 'labels', '[]') AS labels, own_tasks_only
 FROM devices JOIN nodes ON nodes.id = node_id
 WHERE devices.id > :after_id AND is_present AND nodes.state <> 'left'
-    AND devices.kind = ANY(:kinds::text[]) AND model ILIKE ANY(:models::text[])
+    AND devices.kind = ANY(:kinds::text[]) AND (:filter.model::text IS NULL
+        OR (model, devices.memory_bytes) IN (SELECT * FROM unnest(:models::text[], :sizes::bigint[])))
     AND (:filter.free_milli = 0 OR free_milli >= :filter.free_milli AND nodes.state = 'online'
         AND cordoned_at IS NULL AND standing = 'bound' AND availability = 'available')
     AND devices.memory_bytes >= :filter.memory_bytes
@@ -23,6 +24,9 @@ WHERE devices.id > :after_id AND is_present AND nodes.state <> 'left'
     AND (greatest(finished_attempts - outlier_attempts, 0) + 2)::float8
         / (finished_attempts + lost_attempts + 2) >= :filter.min_reliability
 ORDER BY devices.id LIMIT :limit
+
+-- name: models
+SELECT DISTINCT model, memory_bytes FROM devices WHERE is_present
 
 -- name: uses
 -- From the live attempts of their nodes, which are few; a device has served many before. Only the
