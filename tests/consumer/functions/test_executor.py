@@ -11,7 +11,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
 
@@ -333,6 +333,23 @@ def test_the_same_function_goes_as_the_same_bytes(
         assert ask() == 2
         assert executor.submit(capture).result(30) == ((), {})
     assert len({spec.code.data for spec in node.specs}) == 2
+
+
+def test_equal_calls_share_a_stream_whichever_objects_they_are_made_from(
+    client: Potluck, executor: potluck.Executor, node: FakeNode
+) -> None:
+    counter, number = Counter(), 3
+    makers: list[Callable[[], Any]] = [
+        lambda: potluck.task(client=client)(capture).submit(1),
+        lambda: potluck.task(capture).using(client=client, priority=-1).submit(1),
+        lambda: executor.submit(counter.add, 1),
+        lambda: executor.submit(lambda x: x + number, 1),
+    ]
+    calls = [[make() for _ in range(3)] for make in makers]
+    futures.wait([future for alike in calls for future in alike], 30)
+    streams = [{future.task_id.split("#")[0] for future in alike} for alike in calls]
+    assert [len(alike) for alike in streams] == [1, 1, 1, 1]
+    assert len(set().union(*streams)) == 4, "other functions and options have streams of their own"
 
 
 def test_functions_that_return_no_value_are_refused(executor: potluck.Executor) -> None:

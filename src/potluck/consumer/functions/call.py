@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -40,6 +41,14 @@ class Code:
         return entry[1], entry[2]
 
 
+class _LastChannel(NamedTuple):
+    """Where the last call went, which need not be looked for again."""
+
+    dispatch: Dispatch
+    code: bytes
+    channel: CallChannel
+
+
 class FunctionOrder:
     """A function's code and options, from which requests are made; uploads what they need."""
 
@@ -47,6 +56,7 @@ class FunctionOrder:
         self.code = code
         self.options = options
         self._uploads = uploads or UploadedFunction()
+        self._last: _LastChannel | None = None
 
     def modules(self) -> list[ModuleType]:
         return self.code.get(self.options.folder is not None)[0]
@@ -68,17 +78,15 @@ class FunctionOrder:
 
     def channel(self, dispatch: Dispatch) -> CallChannel:
         """Where its calls go: another one when its code, files or secrets have changed."""
-        key = (id(self.code), id(self.options))
-        data = self.code.get(self.options.folder is not None)[1]
-        channel = dispatch.calls.channel(key)
+        code = self.code.get(self.options.folder is not None)[1]
+        last = self._last
         has_more = bool(self.options.files or self.options.folder or self.options.secrets)
-        if channel is not None and channel.code is data and not has_more and not channel.is_old:
-            return channel
-        request = self.request(dispatch, Value())
-        if channel is not None and channel.request == request and channel.code == data:
-            return channel
-        opened = CallChannel(request, self.opener(dispatch), data, (self.code, self.options))
-        return dispatch.calls.open_channel(key, opened)
+        is_same_order = last is not None and last.dispatch is dispatch and last.code is code
+        if last is not None and is_same_order and not has_more and not last.channel.is_old:
+            return last.channel
+        channel = dispatch.calls.channel(self.request(dispatch, Value()), self.opener(dispatch))
+        self._last = _LastChannel(dispatch, code, channel)
+        return channel
 
     def request(self, dispatch: Dispatch, inputs: Value, items: int | None = None) -> TaskRequest:
         options = self.options

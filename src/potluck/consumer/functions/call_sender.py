@@ -5,6 +5,7 @@ first request opens a stream, the next ones append. An append names the index of
 it can be repeated safely. A stream that is full, old or closed is followed by another.
 """
 
+import hashlib
 import threading
 import time
 from collections import OrderedDict, deque
@@ -22,12 +23,15 @@ from potluck.consumer.functions.call_stream import (
     CallStream,
     WaitingCall,
 )
+from potluck.consumer.functions.decode_value import ValueDecoder
 from potluck.consumer.functions.sender import Submission, persist
 from potluck.consumer.http.transport import call_api
 from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.error import BadSettings, Conflict, Internal, InvalidInput, PotluckError
+from potluck.model.task import TaskRequest
 from potluck.model.task_spec import FunctionSpec
 from potluck.wire import item_file, routes
+from potluck.wire.codec import encode_json
 from potluck.wire.consumer import TaskView
 from potluck.wire.results import AppendItems, ItemsAppended
 
@@ -54,17 +58,17 @@ class CallSender:
         self._waiting: deque[WaitingCall] = deque()
         self._waiting_bytes = 0
         self._sending = 0
-        self._channels: OrderedDict[object, CallChannel] = OrderedDict()
+        self._channels: OrderedDict[tuple[bytes, ValueDecoder], CallChannel] = OrderedDict()
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
-    def channel(self, key: object) -> CallChannel | None:
+    def channel(self, request: TaskRequest, opener: ValueDecoder) -> CallChannel:
+        """The one for equal requests, whichever objects they were made from."""
+        key = hashlib.sha256(encode_json(request)).digest(), opener
         with self._turn:
-            return self._channels.get(key)
-
-    def open_channel(self, key: object, channel: CallChannel) -> CallChannel:
-        with self._turn:
-            self._channels[key] = channel
+            channel = self._channels.get(key)
+            if channel is None or channel.is_old:
+                channel = self._channels[key] = CallChannel(request, opener)
             self._channels.move_to_end(key)
             if len(self._channels) > _MOST_STREAMS:
                 self._channels.popitem(last=False)  # the server closes its stream

@@ -230,15 +230,11 @@ def _pass_on(listeners: "list[CallListener | None]", values: list[object]) -> No
 
 
 class CallChannel:
-    """Calls of one function with one set of options: one stream after the other."""
+    """Calls that are alike in function, options, files and secrets: one stream after the other."""
 
-    def __init__(
-        self, request: TaskRequest, opener: ValueDecoder, code: bytes, owner: object
-    ) -> None:
+    def __init__(self, request: TaskRequest, opener: ValueDecoder) -> None:
         self.request = request
         self.opener = opener
-        self.code = code  # as it was pickled
-        self.owner = owner  # kept, so that the ids in the channel's key stay its own
         self.stream: CallStream | None = None
         self.is_alone = False  # each call is a task: the server does not know streams
         self._since = time.monotonic()

@@ -33,7 +33,7 @@ from potluck.consumer.http.thread_map import map_in_threads
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_MOST_CODES = 64
+_MOST_FUNCTIONS = 64
 
 
 class Executor(futures.Executor):
@@ -42,7 +42,7 @@ class Executor(futures.Executor):
     def __init__(self, **wishes: Unpack[FunctionOptions]):
         self._options = parse_options(rename_aliases(wishes))
         self._uploads = UploadedFunction()
-        self._codes: OrderedDict[Callable[..., object], Code] = OrderedDict()
+        self._orders: OrderedDict[Callable[..., object], FunctionOrder] = OrderedDict()
         self._lock = threading.Lock()
         self._live: set[TaskFuture[object]] = set()
         self._maps: set[TaskMap[object]] = set()
@@ -131,18 +131,16 @@ class Executor(futures.Executor):
         if isinstance(function, RemoteFunction):
             function = function.local_function
         check_gives_value(function)
-        return FunctionOrder(self._code(function), self._options, self._uploads)
-
-    def _code(self, function: Callable[..., object]) -> Code:
-        """The cached code of a function that cannot have changed; new code for one with state."""
+        order = FunctionOrder(Code(function), self._options, self._uploads)
+        # One with state may have changed since it was called last.
         if not isinstance(function, FunctionType) or not is_lasting(capture_references(function)):
-            return Code(function)
+            return order
         with self._lock:
-            code = self._codes.setdefault(function, Code(function))
-            self._codes.move_to_end(function)
-            if len(self._codes) > _MOST_CODES:
-                self._codes.popitem(last=False)
-            return code
+            order = self._orders.setdefault(function, order)
+            self._orders.move_to_end(function)
+            if len(self._orders) > _MOST_FUNCTIONS:
+                self._orders.popitem(last=False)
+            return order
 
     def _forget(self, future: futures.Future[object]) -> None:
         with self._lock:

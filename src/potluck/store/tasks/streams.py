@@ -286,7 +286,8 @@ async def find_call(
         reason = EndReason(row["reason"])
         return CallState(TaskState.FAILED, reason, row["detail"], row["exit_code"], lines)
     if row["attempt_id"] is not None:
-        is_running = row["attempt_state"] == AttemptState.RUNNING
+        # The node has the ones after it for later.
+        is_running = row["is_next"] and row["attempt_state"] == AttemptState.RUNNING
         state = TaskState.RUNNING if is_running else TaskState.ASSIGNED
         holder = row["attempt_id"], row["node_id"]
         return CallState(state, None, "", None, "", *holder, is_next=row["is_next"])

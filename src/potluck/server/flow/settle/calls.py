@@ -58,8 +58,9 @@ async def _view(
         raise _no_such_item(task, item)
     page = await attempt_list.page(connection, services.vault, task, None, 20, item)
     newest = page.attempts[0] if page.attempts else None
+    waits = call.state in (TaskState.QUEUED, TaskState.ASSIGNED)
     times = _Times(
-        None if newest is None or call.state is TaskState.QUEUED else newest.started_at,
+        None if newest is None or waits else newest.started_at,
         None if newest is None or not call.state.is_final else newest.finished_at,
     )
     return replace(
