@@ -15,7 +15,10 @@ from msgspec.structs import replace
 import potluck
 from potluck.consumer import Potluck
 from potluck.consumer.functions import collector
+from potluck.consumer.functions.call_stream import CallStream
+from potluck.consumer.functions.decode_value import ValueDecoder
 from potluck.consumer.functions.dispatch import Fetches, UploadedFunction, get_dispatch
+from potluck.consumer.functions.future import CallFuture
 from potluck.consumer.functions.sender import Submission, SubmitQueue
 from potluck.model.blob import BlobRef, Value
 from potluck.model.error import (
@@ -506,6 +509,27 @@ def test_a_call_waits_for_the_results_of_quick_calls_and_shares_the_next_request
         server.may_tell.set()
         assert [future.result(10) for future in futures] == [7, 7, 7]
         assert server.appended == [2, 1]
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_a_call_that_is_sent_while_its_stream_ends_is_told_only_if_the_server_has_it(
+    client: Potluck, is_accepted: bool
+) -> None:
+    """Otherwise the next stream gets it."""
+    dispatch = get_dispatch(client)
+    stream = CallStream(dispatch, ValueDecoder())
+    stream.task_id, stream.items = TASK_ID, 1
+    first_call, second_call = CallFuture[int](dispatch), CallFuture[int](dispatch)
+    stream.expect(0, [first_call])
+    stream.expect(1, [second_call])
+    stream.receive(TaskResult(TASK_ID, TaskState.CANCELLED, 2, [], EndReason.CANCELLED))
+    assert (first_call.done(), second_call.done()) == (True, False)
+    if is_accepted:
+        stream.acknowledged(1, 0.001)
+        assert second_call.done(), "nothing else would tell it"
+    else:
+        stream.withdraw(1, 1)
+        assert not second_call.done() and not stream.has_room(1)
 
 
 class SlowResults(FakeServer):

@@ -235,8 +235,7 @@ class CallSender:
                 stream.withdraw(start, len(calls))
                 raise
             else:
-                stream.acknowledged(time.monotonic() - began)
-                stream.items += len(calls)
+                stream.acknowledged(len(calls), time.monotonic() - began)
                 _tell_sent(stream, start, listeners)
                 return
         self._open(channel, listeners, inputs)

@@ -112,12 +112,13 @@ class CallStream:
 
     def __init__(self, dispatch: "Dispatch", opener: ValueDecoder) -> None:
         self.task_id: TaskId | None = None
-        self.items = 0
+        self.items = 0  # that the server has
         self.is_open = True
         self._dispatch = dispatch
         self._opener = opener
         self._since = time.monotonic()
         self._waiting: dict[int, CallListener] = {}
+        self._end: TaskResult | None = None
         self._turnaround = Turnaround()
         self._lock = threading.Lock()
 
@@ -132,10 +133,13 @@ class CallStream:
             last_call = start + len(listeners) - 1
             self._turnaround.sent(last_call, len(listeners), time.monotonic())
 
-    def acknowledged(self, request_seconds: float) -> None:
-        """The server has taken the calls that were sent last."""
+    def acknowledged(self, count: int, request_seconds: float) -> None:
+        """The server has taken so many calls, which were sent last."""
         with self._lock:
             self._turnaround.acknowledged(request_seconds)
+            self.items += count
+        if self._end is not None:
+            self._fail_rest(self._end)
 
     def hold_until(self, waiting_count: int) -> float | None:
         """Until when so many further calls should wait for the results of those sent last."""
@@ -177,12 +181,23 @@ class CallStream:
         for part in result.cancelled:
             self._cancelled(part)
         if result.state.is_final and not result.has_more:
-            for item, listener in self._close():
-                error = item_error(result, item, None)
-                if result.state is TaskState.CANCELLED:
-                    listener.cancelled_on_server(error)
-                else:
-                    listener.refused(error)
+            self.is_open = False
+            self._end = result
+            self._fail_rest(result)
+
+    def _fail_rest(self, end: TaskResult) -> None:
+        """The calls that the server has, and that got no result. Those that are being sent while
+        the stream ends are refused by the server, and go to the next stream.
+        """
+        with self._lock:
+            rest = [item for item in self._waiting if item < self.items]
+            failed = [(item, self._waiting.pop(item)) for item in rest]
+        for item, listener in failed:
+            error = item_error(end, item, None)
+            if end.state is TaskState.CANCELLED:
+                listener.cancelled_on_server(error)
+            else:
+                listener.refused(error)
 
     def _note_ended(self, result: TaskResult) -> None:
         """After their callers were woken: these may call again together with those that wait."""
@@ -212,15 +227,11 @@ class CallStream:
         )
 
     def lost(self, error: PotluckError) -> None:
-        for _, listener in self._close():
-            listener.refused(error)
-
-    def _close(self) -> list[tuple[int, CallListener]]:
-        """The calls that have no result."""
         self.is_open = False
         with self._lock:
             left, self._waiting = self._waiting, {}
-        return list(left.items())
+        for listener in left.values():
+            listener.refused(error)
 
 
 def _pass_on(listeners: "list[CallListener | None]", values: list[object]) -> None:
