@@ -511,6 +511,28 @@ def test_a_call_waits_for_the_results_of_quick_calls_and_shares_the_next_request
         assert server.appended == [2, 1]
 
 
+def test_a_call_that_is_taken_back_while_others_may_join_it_stops_no_later_call(
+    server: FakeServer, client: Potluck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = potluck.task(add).using(client=client)
+    sender = get_dispatch(client).calls
+    let_others_add = sender._let_others_add
+    is_gathering, is_taken_back = threading.Event(), threading.Event()
+
+    def gather() -> None:
+        is_gathering.set()
+        assert is_taken_back.wait(10)
+        let_others_add()
+
+    monkeypatch.setattr(sender, "_let_others_add", gather)
+    first_call = function.submit(1)
+    assert is_gathering.wait(10) and first_call.cancel()
+    is_taken_back.set()
+    assert sender.flush(10)
+    server.plays(RESULTS, _results(_over(TASK_ID, 7)))
+    assert function.submit(2).result(10) == 7
+
+
 @pytest.mark.parametrize("is_accepted", [True, False])
 def test_a_call_that_is_sent_while_its_stream_ends_is_told_only_if_the_server_has_it(
     client: Potluck, is_accepted: bool

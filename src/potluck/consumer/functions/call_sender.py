@@ -128,7 +128,7 @@ class CallSender:
 
     def _run(self) -> None:
         try:
-            while calls := self._next():
+            while (calls := self._next()) is not None:
                 for _, group in groupby(calls, lambda call: id(call.channel)):
                     self._send(list(group))
                 with self._turn:
@@ -144,10 +144,12 @@ class CallSender:
             for call in left:
                 call.listener.refused(_closed())
 
-    def _next(self) -> list[WaitingCall]:
-        """What has gathered; empty when closed."""
+    def _next(self) -> list[WaitingCall] | None:
+        """What has gathered, or nothing if it was taken back meanwhile; None when closed."""
         with self._turn:
             self._turn.wait_for(lambda: self._waiting or self._is_closed)
+            if not self._waiting:
+                return None
         self._let_others_add()
         if self._hold_back():
             self._let_others_add()
