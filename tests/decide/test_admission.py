@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from potluck.decide.admission import admit, check_spec
-from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.blob import BlobRef, NamedFile, VolumeMount
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput, UnaffordableTask
 from potluck.model.ids import TaskId
@@ -31,6 +31,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"after": (ONE, ONE)}, "twice"),
     ({"device_model": "A100||H100"}, "is empty and would match every model"),
     ({"device_model": " | "}, "is empty"),
+    ({"volumes": (VolumeMount("data", "/work/hello.py"),)}, "in the same place"),  # as its script
     ({"device_model": "|".join("abcdefghi")}, "9 models are named; at most 8 are allowed"),
 ]
 

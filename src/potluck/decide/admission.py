@@ -131,7 +131,9 @@ def admit(
 ) -> None:
     """Raises if the task is not valid. `cheapest_micro_per_hour` is the lowest price, if any."""
     check_spec(request.spec)
-    check_mounts(request.requirements.volumes, [file.path for file in request.spec.files])
+    script = [request.spec.filename] if isinstance(request.spec, ScriptSpec) else []
+    files = [*script, *(file.path for file in request.spec.files)]
+    check_mounts(request.requirements.volumes, files)
     _check_stdin(stdin_of(request.spec))
     check_models(request.requirements.device_model)
     _check_fraction(request)
