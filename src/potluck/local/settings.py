@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.local.data_directory import part_directory, resolve_directory
-from potluck.model.decode_errors import plain_message
+from potluck.model.decode_errors import plain_message, split_path
 from potluck.model.error import BadSettings
 
 T = TypeVar("T", bound=Struct)
@@ -80,9 +80,9 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
     try:
         return msgspec.convert(_split(value, kind, source), kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
-        # The value is not shown: it may be a URL with a password. The path in it is of no use.
-        message, _, _ = str(error).partition(" - at `")
-        raise BadSettings(f"{source}: {plain_message(message)}.", _hint(kind, source)) from error
+        # The value is not shown: it may be a URL with a password.
+        why = plain_message(split_path(error)[0])
+        raise BadSettings(f"{source}: {why}.", _hint(kind, source)) from error
 
 
 def _hint(kind: Any, source: str) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.model.credit import MICRO
-from potluck.model.decode_errors import plain_message, spell_bound
+from potluck.model.decode_errors import plain_message, spell_bound, split_path
 from potluck.model.error import InvalidInput
 from potluck.model.hours import parse_hours
 from potluck.model.network.patterns import parse_entries
@@ -42,7 +42,7 @@ class OwnerSetting(Struct, frozen=True):
         try:
             change = msgspec.convert({self.field: msgspec.to_builtins(value)}, TermsChange)
         except msgspec.ValidationError as error:
-            why = spell_bound(plain_message(str(error)).split(" - at ")[0], self.spell)
+            why = spell_bound(plain_message(split_path(error)[0]), self.spell)
             raise InvalidInput(f"{self.name} {written!r}: {why}.", self.hint) from error
         return getattr(change, self.field)
 
