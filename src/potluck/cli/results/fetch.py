@@ -127,7 +127,7 @@ class OutputDirectory(Struct, frozen=True):
                 f"--output {path} cannot be used as a directory: {error.strerror}.",
                 "Choose one that exists or can be created.",
             ) from error
-        if self.overwrite or screen.json or not self.path.is_dir() or not any(self.path.iterdir()):
+        if self.overwrite or screen.json or not any(self.path.iterdir()):
             return
         screen.err.prose(
             f"potluck: {path} is not empty; its files are not replaced by files with other"
