@@ -21,11 +21,12 @@ _DEVICE = (
     "(?:[Cc][Oo][Nn](?:[Ii][Nn]\\$|[Oo][Uu][Tt]\\$)?|[Pp][Rr][Nn]|[Aa][Uu][Xx]|[Nn][Uu][Ll]"
     "|(?:[Cc][Oo][Mm]|[Ll][Pp][Tt])[1-9\\u00b9\\u00b2\\u00b3]) *(?:[.:/]|$)"
 )
-# Relative, with slashes, without `..`, misleading characters and devices. With four bytes per
-# character this length still fits a database index.
+# Relative, with slashes, without `..`, misleading characters and devices.
 _WRONG_PART = f"(?:\\.{{0,2}}(?:/|$)|{_DEVICE})"
 PATH_PATTERN = f"^(?!{_WRONG_PART})(?!.*/{_WRONG_PART})" + visible_to_end("\\\\")
-PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTERN)]
+# With four bytes per character this length still fits a database index.
+LONGEST_PATH = 500
+PathText = Annotated[str, Meta(min_length=1, max_length=LONGEST_PATH, pattern=PATH_PATTERN)]
 # Larger values are blobs.
 INLINE_BYTES = 262_144
 MOST_INPUT_FILES = 256
@@ -33,13 +34,12 @@ MOST_STDIN_BYTES = 67_108_864
 MOST_OUTPUT_FILES = 10_000
 
 
-_LONGEST_PATH = 500
 _PATH = re.compile(PATH_PATTERN)
 
 
 def is_path(text: str) -> bool:
     """Whether it is a PathText that every file system can store."""
-    if not 0 < len(text) <= _LONGEST_PATH or _PATH.search(text) is None:
+    if not 0 < len(text) <= LONGEST_PATH or _PATH.search(text) is None:
         return False
     try:
         text.encode()

@@ -17,7 +17,15 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from potluck.model.blob import MOST_VERSIONS, BlobRef, VersionText, VolumeName, find_nested, is_path
+from potluck.model.blob import (
+    LONGEST_PATH,
+    MOST_VERSIONS,
+    BlobRef,
+    VersionText,
+    VolumeName,
+    find_nested,
+    is_path,
+)
 from potluck.model.error import InvalidInput
 from potluck.model.terms import WalletText
 
@@ -99,7 +107,7 @@ class VolumeChunk(Struct, frozen=True, array_like=True, gc=False):
 
 
 class VolumeFile(Struct, frozen=True, array_like=True, gc=False):
-    path: Annotated[str, Meta(min_length=1, max_length=500)]
+    path: Annotated[str, Meta(min_length=1, max_length=LONGEST_PATH)]
     is_executable: bool
     chunks: tuple[VolumeChunk, ...]
 
