@@ -16,7 +16,7 @@ from potluck.local.task_options import OPTIONS, OptionSource, TaskOption
 ELSEWHERE: Final = {
     "image": "a kind of what to run",
     "dependencies": "in the block at the top of the script",
-    "folder": "it is chosen like files",
+    "folder": "folders are chosen",
     "file": "files are chosen or dropped",
 }
 # How the form reads and writes a kind of value: see web/src/logic/option_values.ts.

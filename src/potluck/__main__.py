@@ -11,7 +11,7 @@ INTERRUPTED_STATUS = 130  # as a shell reports SIGINT
 
 
 def main() -> None:
-    if sys.__stdin__ is None:  # it was closed: nothing can be read, and no socket takes its place
+    if sys.__stdin__ is None:  # it was closed, and a socket would get its number
         sys.stdin = Path(os.devnull).open()  # noqa: SIM115
     try:
         from potluck.cli.main import main as run_command_line

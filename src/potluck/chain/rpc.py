@@ -238,7 +238,7 @@ def _refusal(reason: str) -> TransactionRefused:
 
 
 def _why_not_taken(error: "Web3RPCError") -> str:
-    """Nodes have words of their own for it, some with amounts that differ each time."""
+    """Why a node refused a transaction. Each kind of node has its own words, some with amounts."""
     words = str(error).lower()
     for reason, sign in (
         ("its wallet cannot pay the fee", "insufficient funds"),

@@ -27,7 +27,7 @@ def open_apprise_service(url: str, option: str) -> SendNotice:
 
     def send(title: str, text: str, is_good: bool) -> bool:
         kind = apprise.NotifyType.SUCCESS if is_good else apprise.NotifyType.FAILURE
-        # Plain text: names in it are of others, and mail would show their HTML and no lines.
+        # Others chose the names in it. As HTML, mail would show their tags and no lines.
         plain = apprise.NotifyFormat.TEXT
         return bool(service.notify(title=title, body=text, notify_type=kind, body_format=plain))
 

@@ -52,8 +52,11 @@ _LAST = 0x10FFFF
 
 
 def _all_but(characters: str) -> str:
-    """The content of a set with all others. Most texts are found in its first table, so it is
-    compared with ten times faster than the negated set."""
+    """The content of a set with all other characters.
+
+    Comparing with it is ten times faster than with the negated set: most letters are found in its
+    first ranges.
+    """
     content = characters.encode().decode("unicode_escape")
     ranges, start = "", 0
     for first, last in sorted(re.findall("(?s)(.)(?:-(.))?", content)):
@@ -96,8 +99,8 @@ LineText = Annotated[str, Meta(max_length=1_000, pattern=PRINTABLE)]
 # The end of an output: printed only after it was made printable.
 LastLines = Annotated[str, Meta(max_length=MOST_LAST_CHARACTERS)]
 ArgumentText = Annotated[str, Meta(max_length=32_768, pattern=NO_NUL)]
-# Of these a body can have so many that a pattern for each is slow: `check_texts` of a task's
-# content looks at all together.
+# A body can have so many of these that a pattern for each is slow: `task_spec.check_texts` checks
+# all of a task together.
 ManyText = Annotated[str, Meta(max_length=32_768, extra_json_schema={"pattern": NO_NUL})]
 SourceText = Annotated[str, Meta(max_length=SOURCE_CHARACTERS, pattern=NO_NUL)]
 VariableName = Annotated[str, Meta(max_length=128, pattern=VARIABLE_PATTERN)]

@@ -98,7 +98,7 @@ TaskSpec = ScriptSpec | FunctionSpec | CommandSpec | ContainerSpec
 
 
 def check_texts(spec: TaskSpec) -> None:
-    """What the types leave out. Raises InvalidInput."""
+    """Checks the texts of type ManyText. Raises InvalidInput."""
     match spec:
         case ScriptSpec():
             arguments = spec.arguments

@@ -161,7 +161,7 @@ def _check_packs(manifest: VolumeManifest) -> None:
 
 
 def _check_paths(paths: list[str]) -> None:
-    """In small steps: others wait while a single one is made for all paths."""
+    """Path by path where it can be: a single step for all of them holds up other requests."""
     for path in paths:
         if not is_path(path):
             raise _invalid(f"{path!r} is not a name that every system supports")

@@ -24,13 +24,13 @@ const SILENCE = 60_000;
 // Whether nobody sees the page: its tab is behind others, or the browser keeps it to go back to.
 let isAway = document.hidden;
 const presence = new EventTarget();
-const look = (isLeft: boolean) => {
+const notePresence = (isLeft: boolean) => {
   isAway = isLeft || document.hidden;
   presence.dispatchEvent(new Event("change"));
 };
-document.addEventListener("visibilitychange", () => { look(false); });
-window.addEventListener("pagehide", () => { look(true); });
-window.addEventListener("pageshow", () => { look(false); });
+document.addEventListener("visibilitychange", () => { notePresence(false); });
+window.addEventListener("pagehide", () => { notePresence(true); });
+window.addEventListener("pageshow", () => { notePresence(false); });
 
 /** Starts the stream; the returned function ends it. */
 export function openStream(path: string, handlers: Handlers): () => void {

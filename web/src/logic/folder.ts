@@ -54,7 +54,7 @@ export function packFolder(files: ReadonlyMap<string, Blob>): Blob {
 
 function entry(path: string, size: number, type: "0" | "5"): BlobPart[] {
   const name = new TextEncoder().encode(path);
-  // Other names than short ASCII ones stand in a record before the entry.
+  // Any name but a short ASCII one goes into a record before the entry.
   if (name.length <= LONGEST_NAME && name.length === path.length) return [header(name, size, type)];
   const record = new TextEncoder().encode(nameRecord(path, name.length));
   return [header(new TextEncoder().encode("name"), record.length, "x"), record, padding(record.length), header(name.slice(0, LONGEST_NAME), size, type)];

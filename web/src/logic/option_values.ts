@@ -70,10 +70,10 @@ export function writeTime(seconds: number): string {
   return `${String(seconds / (SECONDS[unit] ?? 1))}${unit}`;
 }
 
-/** A number, a model, or both: 2, a100, a100:2. Four digits are a model, such as 4090. */
 // 2x4090, 2 x RTX 4090; a100x2, a100 x2. Not RTX 40, where the x belongs to a word.
 const TIMES = /^(?:(\d{1,2})\s*[x×]\s*(.+)|(.+[\s\d×])[x×](\d{1,2}))$/i;
 
+/** A number, a model, or both: 2, a100, a100:2, 2x4090. Four digits are a model: 4090. */
 export function readGpus(text: string): GpuChoice | null {
   const times = TIMES.exec(text.trim());
   const given = times ? `${(times[2] ?? times[3] ?? "").trim()}:${times[1] ?? times[4] ?? ""}` : text.trim();

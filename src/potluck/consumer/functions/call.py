@@ -42,7 +42,7 @@ class Code:
 
 
 class _LastChannel(NamedTuple):
-    """Where the last call went, which need not be looked for again."""
+    """Where the last call went: the next one of unchanged code goes there too."""
 
     dispatch: Dispatch
     code: bytes

@@ -63,7 +63,7 @@ class CallSender:
         self._thread: threading.Thread | None = None
 
     def channel(self, request: TaskRequest, opener: ValueDecoder) -> CallChannel:
-        """The one for equal requests, whichever objects they were made from."""
+        """One channel for all equal requests, whichever objects they were made from."""
         key = hashlib.sha256(encode_json(request)).digest(), opener
         with self._turn:
             channel = self._channels.get(key)
@@ -145,7 +145,7 @@ class CallSender:
                 call.listener.refused(_closed())
 
     def _next(self) -> list[WaitingCall] | None:
-        """What has gathered, or nothing if it was taken back meanwhile; None when closed."""
+        """The calls that wait, which may have been taken back meanwhile; None when closed."""
         with self._turn:
             self._turn.wait_for(lambda: self._waiting or self._is_closed)
             if not self._waiting:

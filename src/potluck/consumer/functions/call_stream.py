@@ -112,7 +112,7 @@ class CallStream:
 
     def __init__(self, dispatch: "Dispatch", opener: ValueDecoder) -> None:
         self.task_id: TaskId | None = None
-        self.items = 0  # that the server has
+        self.items = 0  # how many calls the server has
         self.is_open = True
         self._dispatch = dispatch
         self._opener = opener
@@ -134,7 +134,7 @@ class CallStream:
             self._turnaround.sent(last_call, len(listeners), time.monotonic())
 
     def acknowledged(self, count: int, request_seconds: float) -> None:
-        """The server has taken so many calls, which were sent last."""
+        """Notes that the server has taken the calls that were sent last, of this count."""
         with self._lock:
             self._turnaround.acknowledged(request_seconds)
             self.items += count
@@ -186,8 +186,10 @@ class CallStream:
             self._fail_rest(result)
 
     def _fail_rest(self, end: TaskResult) -> None:
-        """The calls that the server has, and that got no result. Those that are being sent while
-        the stream ends are refused by the server, and go to the next stream.
+        """Fails the calls that the server has and that got no result.
+
+        Calls that are sent while the stream ends are left: the server refuses them, and the next
+        stream gets them; or it has taken them, and `acknowledged` fails them.
         """
         with self._lock:
             rest = [item for item in self._waiting if item < self.items]

@@ -143,7 +143,7 @@ def no_leader(*, is_database_away: bool) -> Condition:
 
 
 def database_disk_full() -> Condition:
-    """Found by any instance, and then by the leader in their readings."""
+    """Any instance may notice it, and the leader reads it from that instance's report."""
     return Condition(AlertName.DISK_LOW, POOL, "The disk of the database is full.")
 
 

@@ -10,7 +10,7 @@ from potluck.model.device import DeviceKind
 
 _MOST_COMPARED = 100  # of the distinct names; the most frequent ones
 _MOST_NAMED = 3
-_MOST_OFFERED = 8  # shown if none is close
+_MOST_OFFERED = 8  # named if none is similar
 # As get_close_matches: below it, names only look alike by chance.
 _LEAST_RATIO = 0.6
 

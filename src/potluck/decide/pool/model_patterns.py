@@ -3,8 +3,8 @@
 The words of a pattern may be anywhere in a name, in any order, with or without spaces and hyphens:
 RTX4090, rtx-4090, 4090. `*` stands for any text, `?` for one character. A number is compared as a
 whole, so "A10" is not an A100; without `*`, words end where a word or a number of the name does. A
-size such as 80GB is that of the name, or of the device if the name has none. Makers' words need not
-be in the name.
+size such as 80GB is compared with that in the name, or with the device's memory if the name has
+none. Beside a number, makers' words such as GeForce need not be in the name.
 
 Both inputs come from strangers, so a pattern is parsed once and compared once with each name,
 however many tasks and devices have them, and the work grows with the product of their lengths.
@@ -57,9 +57,9 @@ def matches_model(patterns: str, model: str, memory_bytes: int) -> bool:
 
 @lru_cache(maxsize=4_096)
 def parse_patterns(patterns: str) -> tuple[_Pattern, ...]:
-    """Without those that name nothing."""
+    """The alternatives, without those that name nothing."""
     parsed = map(_parse_pattern, patterns.lower().split("|"))
-    return tuple(each for each in parsed if each.words or each.size_gib is not None)
+    return tuple(pattern for pattern in parsed if pattern.words or pattern.size_gib is not None)
 
 
 def _parse_pattern(pattern: str) -> _Pattern:

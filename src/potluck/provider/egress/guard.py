@@ -37,7 +37,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class HostUnreachable(Exception):
-    """The host was allowed, but there is no connection: the text says what it lacks."""
+    """The host was allowed, but there is no connection. The text follows the name of the host."""
 
 
 class EgressRules(Struct, frozen=True):

@@ -74,7 +74,7 @@ class AlertWatchLoop:
             await evaluate(self._services, [condition], {AlertName.NO_LEADER})
 
     def _find_outage(self) -> Condition | None:
-        """Of the database: what cannot be stored, or not sent from there."""
+        """What is wrong with the database, so that alerts about it cannot be stored there."""
         if self._is_database_away:
             return no_leader(is_database_away=True)
         return database_disk_full() if self._services.database.is_disk_full else None

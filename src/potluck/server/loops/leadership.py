@@ -137,7 +137,7 @@ class LeadershipLoop:
     async def _run_guarded(self, duty: Callable[[], Awaitable[None]]) -> bool:
         """Logs a failing duty, which is run again: the database may be unavailable for a while.
 
-        What it waits for is logged once, because its disk, which may be full, has the log too.
+        What it waits for is logged once: the log may be on the disk that is full.
         """
         name = duty.__qualname__
         try:

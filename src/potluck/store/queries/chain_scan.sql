@@ -76,7 +76,8 @@ ON CONFLICT DO NOTHING
 
 -- name: lock_uncredited
 -- Those whose wallet has an account. Another instance that still believes to lead waits here, and
--- then finds none. One that no balance could hold waits, and holds up no other.
+-- then finds none. One that its balance could not hold waits, with later ones of its wallet; other
+-- wallets are credited.
 SELECT chain_deposits.id, amount_micro, accounts.id AS account_id
 FROM chain_deposits JOIN accounts ON accounts.address = chain_deposits.address
 JOIN balances ON balances.account_id = accounts.id

@@ -1,8 +1,8 @@
 -- name: earned
 -- By day, node and device, and the total. An attempt with several devices is counted for none of
--- them, since the split is unknown. Its time is the paid time of each of its devices, of a share as
--- its part: the server may have learned of the end much later. A payment counts when it was made: a re-adopted attempt keeps its earlier
--- payment, and ends another time.
+-- them, since the split is unknown. Its time is the paid time of each of its devices, a share of a
+-- device as its part: the server may have learned of the end much later. A payment counts when it
+-- was made: a re-adopted attempt keeps its earlier payment, and ends another time.
 WITH worked AS (
     SELECT id AS attempt_id, node_id, finished_at AS at, 1 AS attempts, 0 AS earned_micro,
         0 AS fee_micro, usage,

@@ -186,8 +186,10 @@ async def views(
 async def page_of_views(
     connection: Connection, vault: Vault, task_ids: list[TaskId], account_id: AccountId
 ) -> tuple[list[TaskRecord], TaskId | None]:
-    """As `views`, but the newest of them if together they are large: then with the last one's id,
-    after which the next page begins."""
+    """As `views`, but only the newest ones if all together are too large for a page.
+
+    Then also the id of the last one, after which the next page begins.
+    """
     rows = await connection.fetch(*_sql.views(task_ids=task_ids, account_id=account_id))
     sizes = accumulate(len(row["requirements"]) + len(row["limits"]) for row in rows)
     count = sum(size <= _PAGE_CHARACTERS for size in sizes)

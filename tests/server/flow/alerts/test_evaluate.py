@@ -428,9 +428,8 @@ async def test_an_outage_reported_during_recording_has_an_end(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
     instance = AlertWatchLoop(services, None)
-    await services.live.take(
-        topics.outage(AlertName.NO_LEADER, 0), 0.001, 1
-    )  # another instance told it
+    told_by_another = topics.outage(AlertName.NO_LEADER, 0)
+    await services.live.take(told_by_another, 0.001, 1)
     services.health.latest = readiness("does not answer")
     await instance.watch_once()
     services.health.latest = readiness(OK)

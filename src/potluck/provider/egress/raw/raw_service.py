@@ -42,7 +42,7 @@ class RawService:
         self.budget = budget
         self.refused: list[str] = []  # none: every host is allowed
         self.not_public: list[str] = []
-        self.unreachable: list[str] = []  # its packets have no answers that are looked at
+        self.unreachable: list[str] = []  # none: it does not look at answers
         self._name = name
         self._throttle = throttle
         self._names = names
