@@ -21,7 +21,7 @@ def test_no_message_names_a_page_of_the_repository() -> None:
 
 def test_every_named_command_exists() -> None:
     below = {group.name: {row[0] for row in group.commands} for group in GROUPS}
-    below["admin"].add("take")  # an earlier name, which says so
+    below["admin"].add("take")  # an earlier name, which refers to the new one
     for group in GROUPS:
         below.get(group.parent or "", set()).add(group.name)
     first_words = {row[0] for rows in COMMANDS.values() for row in rows} | {*ALIASES, *below}

@@ -56,7 +56,7 @@ CAUSES: Final = (
     FailureCause(
         "Run the script with --with {0}, or declare it there: `# /// script`, `# dependencies ="
         ' ["{0}"]`, `# ///` (the package may have another name); your own modules go with'
-        " --folder. Packages of a --command are its node's, of an --image its own.",
+        " --folder. A --command has the packages of its node, an --image its own.",
         'Add its package to dependencies=["{0}"] (it may have another name), or send your own'
         " module with folder=….",
         pattern=_MODULE,

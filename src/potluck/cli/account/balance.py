@@ -114,9 +114,9 @@ def _show_lines(pane: Pane, summary: LedgerSummary, by: LineBy) -> None:
         [
             [
                 Cell(_line_title(line), Tone.STRONG),
-                *(_amount(column[place], tone) for column, tone in amounts.values()),
+                *(_amount(column[index], tone) for column, tone in amounts.values()),
             ]
-            for place, line in enumerate(summary.lines)
+            for index, line in enumerate(summary.lines)
         ],
     )
 

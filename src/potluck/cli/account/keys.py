@@ -96,7 +96,7 @@ def revoke_key(
         if key is None:
             revoked = potluck.account.revoke_keys()
         else:
-            key = _find(potluck.account.keys(), key)
+            key = _find_key_id(potluck.account.keys(), key)
             potluck.account.revoke_key(key)
     if json:
         screen.emit({"revoked": revoked if key is None else key})
@@ -106,8 +106,8 @@ def revoke_key(
         screen.out.line(f"Revoked {show_count(len(revoked), 'key')}.")
 
 
-def _find(keys: Sequence[KeyView], word: str) -> str:
-    """The id of the key with this name, or with this id. An unknown one is left to the server."""
+def _find_key_id(keys: Sequence[KeyView], word: str) -> str:
+    """The id of the key with this id or name. An unknown word is left to the server to refuse."""
     named = [] if word in {key.id for key in keys} else [key for key in keys if key.name == word]
     if len(named) > 1:
         raise InvalidInput(

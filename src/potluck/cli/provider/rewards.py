@@ -121,7 +121,7 @@ def _claimable_text(potluck: "Potluck", report: Rewards) -> str:
     if not contract.has_payouts:
         return by_hand
     if contract.stopped_because is not None:
-        return "payouts have stopped: the pool's operator has to look"
+        return "payouts have stopped: ask the pool's operator"
     try:
         ready_micro = potluck.rewards.claim_proof().claimable_micro
     except NotFound:
