@@ -190,9 +190,11 @@ def _assemble(
 ) -> _ProviderParts:
     settings, rules, announce = local.settings, local.rules, local.announce
     news, ending, sampler = ChangeCounter(), ShutdownRequest(), Sampler(local.detection.found)
+    observations = Observations(local.detection.devices, sampler)
 
     def runner_of(workshop: Execution) -> Runner:
-        return workshop.runner(settings, local.detection, rules.may_run, account_id, sampler.spent)
+        facts = (settings, local.detection, rules.may_run, account_id, sampler.spent)
+        return workshop.runner(*facts, observations.unusable)
 
     book = ReceiptBook(receipts_directory(settings.data_directory, settings.url), local.key)
     bench = AttemptEffects(
@@ -203,7 +205,6 @@ def _assemble(
     bench.reports.let_pass(news.until_known)
     local.workshop.volumes.listen(news.change)
     devices = DeviceWatch(link, local.detection.found, announce)
-    observations = Observations(local.detection.devices, sampler)
     doings = ProviderHooks(
         bench.busy,
         bench.used,

@@ -21,6 +21,7 @@ from potluck.provider.detect.report import Detection
 from potluck.provider.devices.offer import MEMORY_SHARE, usable_memory_bytes
 from potluck.provider.egress.egress import Egress
 from potluck.provider.expose.expose import ExposeFunctions, asks_drivers, expose
+from potluck.provider.expose.unusable import UnusableDevices
 from potluck.provider.files.cache import FileCache
 from potluck.provider.files.volume_cache import VolumeCache
 from potluck.provider.functions.interpreter_pool import WarmSettings
@@ -55,12 +56,14 @@ class Execution(Struct, frozen=True):
         may_run: Callable[[AccountId, Grant], str | None],
         account_id: AccountId,
         read_spent: ReadSpent,
+        unusable: UnusableDevices,
     ) -> Runner:
         """The server respects the sandbox report; accounts are checked here as well."""
         devices = detection.found
         show = ExposeFunctions(
             partial(expose, found=devices, is_walled=self.driver.encloses_processes),
             partial(asks_drivers, found=devices),
+            unusable,
         )
 
         def is_taken(grant: Grant) -> str | None:

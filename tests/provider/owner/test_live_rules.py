@@ -1,7 +1,7 @@
 """The owner's file as a running provider goes by it, and what comes of it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from potluck.cli.provider.local import LocalTarget
 from potluck.cli.provider.target import Effect
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health
-from potluck.model.ids import AccountId, NodeId
+from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.task import EndReason
 from potluck.model.terms import Order, TermsChange
 from potluck.provider.announcement import Announcement, AvailabilityChanged, TermsRead, TermsWrong
@@ -18,11 +18,14 @@ from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import FoundDevice, Sample
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, GrantRefusal
+from potluck.provider.expose.expose import DeviceExposer, ExposeFunctions
+from potluck.provider.expose.exposed import Exposed
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.owner.observations import Observations
 from potluck.provider.owner.owner_duties import AvailabilityDuty, ProviderHooks
 from potluck.provider.owner.remote_requests import RemoteRequests
 from potluck.wire.owner_request import OwnerOrder, Wish
+from potluck.wire.provider import GrantedDevice
 from tests.provider.builders import ACCOUNT, WALLET, a_grant, settings_for
 
 OWNER = AccountId("account_01j00000000000000000000009")
@@ -103,6 +106,28 @@ def test_a_change_of_the_file_is_offered_and_reported_once(owner: Owner) -> None
     assert (owner.availability(), owner.beats.changes) == (Availability.PAUSED, 1)
     assert owner.events == [closed("Its owner has paused it.")]
     assert isinstance(owner.announced[-1], AvailabilityChanged)
+
+
+async def test_a_card_that_a_task_could_not_use_takes_no_work_until_it_can_be_used(
+    owner: Owner,
+) -> None:
+    """Its driver reports it as well, but a sandbox cannot have it: it would lose every task."""
+    problems: list[str] = ["/dev/nvidia-uvm does not exist."]
+
+    def look(_: Sequence[GrantedDevice]) -> Exposed:
+        return Exposed(problems=tuple(problems))
+
+    exposer = DeviceExposer(ExposeFunctions(look, lambda _: False, owner.seen.unusable))
+    await exposer.show([GrantedDevice(DeviceId("device"), "GPU-1", 1000)])
+    owner.watch.judge()
+    (status,) = owner.watch.statuses()
+    assert status.availability is Availability.SICK
+    assert status.why == "Tasks cannot use it: /dev/nvidia-uvm does not exist."
+    await owner.sees(Sample())
+    assert owner.availability() is Availability.SICK
+    problems.clear()
+    await owner.sees(Sample())
+    assert owner.availability() is Availability.AVAILABLE
 
 
 def test_a_wrong_file_leaves_what_held_in_force(owner: Owner) -> None:

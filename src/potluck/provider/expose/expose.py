@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from potluck.local.detached_thread import run_in_daemon_thread
 from potluck.model.device import DeviceKind
@@ -21,6 +21,7 @@ from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import amd, drm, intel, nvidia
 from potluck.provider.expose.cdi import find_description
 from potluck.provider.expose.exposed import Exposed, HostPaths, WantedDevices, merge_exposed
+from potluck.provider.expose.unusable import UnusableDevices
 from potluck.wire.provider import GrantedDevice
 
 _PATIENCE_SECONDS = 30.0
@@ -32,6 +33,7 @@ class ExposeFunctions(Struct, frozen=True):
 
     look: Callable[[Sequence[GrantedDevice]], Exposed]
     asks_drivers: Callable[[Sequence[GrantedDevice]], bool]  # whether `look` may block
+    unusable: UnusableDevices = field(default_factory=UnusableDevices)
 
 
 class DeviceExposer:
@@ -40,6 +42,11 @@ class DeviceExposer:
         self._asked: dict[str, asyncio.Future[Exposed]] = {}
 
     async def show(self, granted: Sequence[GrantedDevice]) -> Exposed:
+        exposed = await self._look(granted)
+        self._show.unusable.note(granted, exposed.problems, self.show)
+        return exposed
+
+    async def _look(self, granted: Sequence[GrantedDevice]) -> Exposed:
         if not self._show.asks_drivers(granted):
             return self._show.look(granted)
         try:

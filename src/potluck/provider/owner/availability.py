@@ -22,6 +22,7 @@ class Moment(Struct, frozen=True):
     local: datetime  # the owner's local time
     health: Health = Health.WELL
     health_detail: str = ""
+    unusable: str = ""  # a sentence, while tasks cannot use it
     unused_seconds: float | None = None  # by its owner and others; None: cannot be known
     is_use_known: bool = True  # false before the first sample
     is_draining: bool = False
@@ -44,6 +45,8 @@ def availability(terms: DeviceTerms, moment: Moment) -> AvailabilityVerdict:
         return AvailabilityVerdict(
             Availability.SICK, one_line(moment.health_detail) or _SICK[moment.health]
         )
+    if moment.unusable:
+        return AvailabilityVerdict(Availability.SICK, one_line(moment.unusable))
     if not moment.has_terms:
         return AvailabilityVerdict(Availability.PAUSED, "Its owner's file cannot be read.")
     if terms.is_paused:

@@ -17,6 +17,7 @@ from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.terms import DeviceTerms
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import Sample
+from potluck.provider.expose.unusable import UnusableDevices
 from potluck.provider.owner.presence import look
 
 # A desktop alone stays below this.
@@ -92,6 +93,7 @@ class Observations:
     def __init__(self, devices: Iterable[DeviceDescription], sampler: Sampler) -> None:
         self._sampler = sampler
         self._samples: Mapping[str, Sample] = {}
+        self.unusable = UnusableDevices()
         self._beside = {device.uuid: ForeignUse(device.kind) for device in devices}
         self._others: dict[str, int | None] = {}
         self._efforts = ProcessorTimes()
@@ -139,6 +141,7 @@ class Observations:
             is_ours = bool(own_use) if _is_processor(beside) else uuid in own_use
             beside.note(sample, is_ours, ours, now, working)
         self.is_use_known = has_idle_terms
+        await self.unusable.look_again()
 
     async def _check_presence(self) -> None:
         """A look that fails does not clear what an earlier one saw."""

@@ -188,6 +188,7 @@ class AvailabilityDuty:
             local=datetime.now().astimezone(),
             health=sample.health,
             health_detail=sample.detail,
+            unusable=self._seen.unusable.why(uuid),
             unused_seconds=self._seen.unused_seconds(uuid),
             is_use_known=self._seen.is_use_known,
             is_draining=self.is_draining,
