@@ -93,6 +93,6 @@ def _length(match: re.Match[str]) -> str:
 def spell_bound(message: str, spell: Callable[[int], object]) -> str:
     """A plain message about a bound, with that number in the unit in which people write it."""
     bound = re.search(r"of (-?\d+)(?:\.0)? or (less|more)$", message)
-    if bound is None:
+    if bound is None or (spelled := spell(number := int(bound[1]))) == number:
         return message
-    return f"expected at {'most' if bound[2] == 'less' else 'least'} {spell(int(bound[1]))}"
+    return f"expected at {'most' if bound[2] == 'less' else 'least'} {spelled}"

@@ -193,8 +193,8 @@ def _assemble(
     observations = Observations(local.detection.devices, sampler)
 
     def runner_of(workshop: Execution) -> Runner:
-        facts = (settings, local.detection, rules.may_run, account_id, sampler.spent)
-        return workshop.runner(*facts, observations.unusable)
+        facts = (settings, local.detection, rules.may_run, account_id)
+        return workshop.runner(*facts, sampler.spent, observations.unusable)
 
     book = ReceiptBook(receipts_directory(settings.data_directory, settings.url), local.key)
     bench = AttemptEffects(
@@ -206,13 +206,8 @@ def _assemble(
     local.workshop.volumes.listen(news.change)
     devices = DeviceWatch(link, local.detection.found, announce)
     doings = ProviderHooks(
-        bench.busy,
-        bench.used,
-        bench.tell,
-        announce,
-        news,
-        offer.change_counter,
-        local.throttle.limit,
+        *(bench.busy, bench.used, bench.tell, announce, news),
+        *(offer.change_counter, local.throttle.limit),
     )
     watch = AvailabilityDuty(local.detection.devices, rules, observations, doings)
 
