@@ -79,6 +79,18 @@ def test_a_flood_is_bounded() -> None:
     assert sum(len(error.message) + len(error.trace) for error in errors) < 50_000
 
 
+def test_no_part_of_a_secret_is_kept_of_a_long_text() -> None:
+    """Neither where the part that is read ends, nor if masked secrets move it forward."""
+    secret = f"token=s3cr3t-{'x' * 3_000}"
+    for text in (secret * 100, "a" * 4_000 + secret, "a " * 4_000 + secret + " b" * 4_200):
+        tally = ErrorTally()
+        tally.note("request failed", raised(text), "request failed")
+        tally.note(text, None, "logged")
+        for error in tally.collect():
+            assert "s3cr3t" not in error.message + error.trace
+            assert "xxx" not in error.message + error.trace
+
+
 def test_unstored_errors_are_counted_with_later_ones() -> None:
     tally = ErrorTally()
     tally.note("request failed", raised(), "request failed")

@@ -17,6 +17,7 @@ _MOST_GROUPS = 200
 _PLACE_CHARACTERS = 200
 _MESSAGE_CHARACTERS = 500
 _TRACE_CHARACTERS = 8_000
+_SECRET_CHARACTERS = 4_000  # of the longest secret, a private key
 # Every statement passes these, so they say nothing about the place.
 _PASSING = "potluck.store.database."
 _OURS = "potluck."
@@ -77,9 +78,26 @@ def _error(event: str, exception: BaseException | None, origin: str) -> TalliedE
         _fingerprint(kind, place),
         kind,
         place,
-        mask_secrets(message)[:_MESSAGE_CHARACTERS],
-        mask_secrets(trace)[-_TRACE_CHARACTERS:],
+        _masked_start(message, _MESSAGE_CHARACTERS),
+        _masked_end(trace, _TRACE_CHARACTERS),
     )
+
+
+def _masked_start(text: str, most: int) -> str:
+    """Reads little more of a long text. A secret that is cut at the end of what is read is not
+    recognised, so that part is left out, also if masked secrets before it made it move forward.
+    """
+    read = most + _SECRET_CHARACTERS
+    if len(text) <= read:
+        return mask_secrets(text)[:most]
+    return mask_secrets(text[:read])[:-_SECRET_CHARACTERS][:most]
+
+
+def _masked_end(text: str, most: int) -> str:
+    read = most + _SECRET_CHARACTERS
+    if len(text) <= read:
+        return mask_secrets(text)[-most:]
+    return mask_secrets(text[-read:])[_SECRET_CHARACTERS:][-most:]
 
 
 def _place(trace: TracebackType | None) -> str:

@@ -119,7 +119,7 @@ def test_suggested_changes(requirements: dict, nodes: list, sentence: str) -> No
 def _models_on_offer(requirements: dict) -> list[str]:  # type: ignore[type-arg]
     """Named if the task asks for a model that is unlike that of the builders."""
     model = requirements.get("device_model")
-    offered = f"No device on offer matches the model {model}; on offer are NVIDIA GeForce RTX 4090."
+    offered = f"No device on offer matches the model {model}; on offer: NVIDIA GeForce RTX 4090."
     return [] if model is None else [offered]
 
 

@@ -42,7 +42,7 @@ def test_unmatched_patterns_suggest_no_model(pattern: str) -> None:
 
 def test_without_a_similar_model_those_on_offer_are_named() -> None:
     assert describe_models("completely different", NODES[:2]) == (
-        "on offer are NVIDIA A100-SXM4-80GB, NVIDIA A10G"
+        "on offer: NVIDIA A100-SXM4-80GB, NVIDIA A10G"
     )
     assert describe_models("a10O", NODES[:1]) == "similar: NVIDIA A100-SXM4-80GB"
     assert describe_models("a100", NODES) is None

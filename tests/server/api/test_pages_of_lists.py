@@ -20,6 +20,7 @@ BOUNDED = {
     "package": "one file",
     "get_task": "the newest attempts",
     "explain_task": "kinds of refusals",
+    "task_counts": "states and kinds",
     "item_states": "ranges of five thousand blocks, for each state",
     "get_node": "devices of one node",
     "get_volume": "1,000 versions",

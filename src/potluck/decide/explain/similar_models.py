@@ -27,7 +27,7 @@ def describe_models(pattern: str, nodes: Iterable[FreeNode]) -> str | None:
         device.model for node in nodes for device in node.devices if device.kind is DeviceKind.GPU
     )
     offered = ", ".join(model for model, _ in gpus.most_common(_MOST_OFFERED))
-    return f"on offer are {offered}{', …' * (len(gpus) > _MOST_OFFERED)}" if gpus else None
+    return f"on offer: {offered}{', …' * (len(gpus) > _MOST_OFFERED)}" if gpus else None
 
 
 def similar_models(pattern: str, nodes: Iterable[FreeNode]) -> list[str] | None:

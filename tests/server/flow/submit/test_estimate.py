@@ -172,7 +172,10 @@ async def test_an_unmet_requirement_is_reported_with_a_suggestion(pool: Pool) ->
     await pool.offer()
     task_estimate = await estimated(pool, device_model="H100")
     assert task_estimate.outlook is Outlook.NEVER and task_estimate.estimated_start is None
-    assert task_estimate.changes == ["1 node would take it if it did not require the model H100."]
+    assert task_estimate.changes == [
+        "No device on offer matches the model H100; on offer: RTX 4090.",
+        "1 node would take it if it did not require the model H100.",
+    ]
 
 
 async def test_estimates_include_a_delay_and_a_deadline(pool: Pool) -> None:
