@@ -126,7 +126,7 @@ def test_a_hostile_source_costs_linear_time() -> None:
     for line in ("a" * 16_000, '"' + r"\"" * 8_000, "a  " * 5_000, '"a" ' * 4_000):
         with pytest.raises(InvalidInput, match="not valid TOML"):
             read_metadata(block(line))
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 2
 
 
 def test_a_key_of_32_parts_and_a_version_of_many_are_fine() -> None:
